@@ -1,0 +1,75 @@
+# Compiler settings, dependencies, and the two functions that declare every
+# folder: reprise_library() and reprise_test().
+include_guard(GLOBAL)
+
+find_program(REPRISE_CCACHE ccache)
+if(REPRISE_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${REPRISE_CCACHE}")
+endif()
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(Boost 1.81 REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(spdlog 1.10 REQUIRED)
+find_package(prometheus-cpp 1.0 REQUIRED COMPONENTS core)
+find_package(GTest 1.12 REQUIRED)
+find_package(MLX 0.32.4 EXACT CONFIG QUIET PATHS "${REPRISE_DEPS}/mlx"
+             NO_DEFAULT_PATH)
+if(NOT MLX_FOUND)
+  message(FATAL_ERROR
+    "MLX 0.32.4 is not in ${REPRISE_DEPS}/mlx. Run scripts/setup.sh first.")
+endif()
+
+add_library(reprise_flags INTERFACE)
+target_compile_options(reprise_flags INTERFACE
+  -Wall -Wextra -Wno-unused-parameter)
+if(REPRISE_SANITIZE)
+  target_compile_options(reprise_flags INTERFACE
+    -fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(reprise_flags INTERFACE
+    -fsanitize=${REPRISE_SANITIZE})
+endif()
+
+# MLX's headers warn under -Wextra; they are not ours to fix.
+set_target_properties(mlx PROPERTIES
+  INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${MLX_INCLUDE_DIRS}")
+
+# reprise_library(NAME SOURCES a.cpp ... LINKS base fmt::fmt ...)
+# One folder, one target, its links written by hand: a folder that does not
+# link MLX cannot include it. Links to sibling folders use their plain names.
+function(reprise_library name)
+  cmake_parse_arguments(ARG "OBJECT" "" "SOURCES;LINKS" ${ARGN})
+  if(ARG_OBJECT)
+    add_library(${name} OBJECT ${ARG_SOURCES})
+  elseif(ARG_SOURCES)
+    add_library(${name} STATIC ${ARG_SOURCES})
+  else()
+    add_library(${name} INTERFACE)
+    target_include_directories(${name} INTERFACE "${CMAKE_SOURCE_DIR}/src")
+    target_link_libraries(${name} INTERFACE reprise_flags ${ARG_LINKS})
+    return()
+  endif()
+  target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
+  target_link_libraries(${name} PUBLIC ${ARG_LINKS} PRIVATE reprise_flags)
+  target_link_options(${name} PUBLIC $<TARGET_PROPERTY:reprise_flags,INTERFACE_LINK_OPTIONS>)
+endfunction()
+
+# reprise_test(NAME SOURCES a_test.cpp ... LINKS folder ...)
+# One GoogleTest program a folder. REPRISE_SOURCE_DIR is defined for data.
+function(reprise_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE
+    reprise_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    REPRISE_DEPS_DIR="${REPRISE_DEPS}")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,25 @@
+// The plain composition of each operation of kernels/ops.h out of MLX's own
+// operations: what the fast ones are tested against, and what runs where
+// there is no fast one. Same contracts, but row-invariance is not promised.
+#pragma once
+
+#include "kernels/ops.h"
+
+namespace reprise::kernels::plain {
+
+array matmul(const array& x, const array& w);
+array matmul(const array& x, const QuantizedMatrix& w);
+array take_rows(const array& w, const array& ids, mlx::core::Dtype dtype);
+array take_rows(
+    const QuantizedMatrix& w, const array& ids, mlx::core::Dtype dtype);
+array rms_norm(const array& x, const array& weight, float eps);
+array swiglu(const array& gate, const array& up);
+array add(const array& a, const array& b);
+array rope(
+    const array& x, const array& cos, const array& sin, const RopeShape& shape);
+// Reads whole blocks with take and masks; rows past the length are zeroed.
+array attention(
+    const array& q, const array& keys, const array& values,
+    const RaggedBatchPtr& batch, const AttentionShape& shape);
+
+}  // namespace reprise::kernels::plain

@@ -1,0 +1,36 @@
+// The blocks of one group of state families, by number. A block is 256
+// tokens' rows of every layer; the memory itself is elsewhere
+// (cache/block_pools.h), here are only the books: which ids are free and how
+// many holders each of the others has. Not thread-safe: the engine's thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace reprise {
+
+using BlockId = std::int32_t;
+
+class BlockAllocator {
+ public:
+  explicit BlockAllocator(int block_count);
+
+  // A free block with one reference, or nothing when all are taken.
+  std::optional<BlockId> allocate();
+
+  // A further holder of a taken block, and one holder less. The block is free
+  // again when the last holder lets go.
+  void retain(BlockId id);
+  void release(BlockId id);
+
+  int references(BlockId id) const;
+  int free_count() const { return static_cast<int>(free_.size()); }
+  int block_count() const { return static_cast<int>(references_.size()); }
+
+ private:
+  std::vector<int> references_;  // by block id; 0: free
+  std::vector<BlockId> free_;    // last in, first out: warm pages first
+};
+
+}  // namespace reprise

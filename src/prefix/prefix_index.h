@@ -1,0 +1,75 @@
+// Which prefixes have their state in memory: a trie of blocks. A node is one
+// block and the tokens whose rows it holds (256, or fewer at the end of a
+// chain); its parent is the block before. Children are ordered by their
+// tokens, so the longest common prefix with a prompt is found beside the
+// place where the prompt would stand. Tokens are compared, never only hashes.
+//
+// The index holds one reference on each of its blocks; a sequence that uses a
+// block holds its own. A node may be evicted when only the index holds its
+// block and it has no children: suffixes go before prefixes, the longest
+// unused first. What was evicted is remembered for a while without its block,
+// so that a later miss can say `evicted` and not `diverged`.
+//
+// Not thread-safe: the engine's thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "prefix/block_allocator.h"
+#include "request/event.h"
+#include "request/request.h"
+
+namespace reprise {
+
+struct PrefixHit {
+  // blocks[i] holds rows of tokens [256 i, 256 (i + 1)), all references taken
+  // by the hit. The last may be covered only in part: tokens % 256 rows of it
+  // are the prompt's, and it must be copied before rows are added.
+  std::vector<BlockId> blocks;
+  int tokens = 0;  // rows that can be used
+  MissReason miss_reason = MissReason::none;
+  int miss_position = 0;
+};
+
+class PrefixIndex {
+ public:
+  explicit PrefixIndex(BlockAllocator& allocator);
+  ~PrefixIndex();
+
+  // The longest usable prefix of `prompt`, at most tokens_max. References are
+  // taken: the caller releases each of hit.blocks. miss_reason is none if the
+  // hit has tokens_max tokens.
+  PrefixHit acquire(std::span<const TokenId> prompt, int tokens_max);
+
+  // Makes the state of `tokens` findable: blocks[i] holds rows of tokens
+  // [256 i, ...), all of them committed, ceil(tokens / 256) blocks. Where the
+  // index has a block with the same tokens already, the caller's block is
+  // swapped for it in `blocks`: the caller's reference moves along, so that
+  // equal prefixes are held once. A shorter node that the new one covers is
+  // dropped when nobody else holds it.
+  // A partly filled last block: its owner must not write to it afterwards.
+  void publish(std::span<const TokenId> tokens, std::span<BlockId> blocks);
+
+  // Evicts until the allocator has `blocks` free ones. False: not possible,
+  // although all that could be evicted is.
+  bool make_room(int blocks);
+
+  // Blocks that make_room could free at most.
+  int evictable_count() const;
+  int cached_count() const;      // blocks that the index holds
+  std::size_t evictions() const; // blocks evicted since the start
+
+  // CHECKs the books: every node's block is referenced, parents outlive
+  // children, counts agree. For idle moments and tests.
+  void check_books() const;
+
+ private:
+  struct Node;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise

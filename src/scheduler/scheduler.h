@@ -1,0 +1,105 @@
+// Decides what each step computes. Pure: no MLX, no threads, no clock. The
+// engine calls, over and over,
+//
+//   plan()  → what to run      (admits, reserves blocks, cuts prefill)
+//   apply() → what it meant    (commits lengths, publishes blocks, finishes)
+//
+// A step that failed is reported with fail() instead: lengths, references and
+// published blocks stay as they were before plan(), and the next plan() may
+// cut differently. Not thread-safe: the engine's thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "request/event.h"
+#include "request/request.h"
+#include "scheduler/step_plan.h"
+
+namespace reprise {
+
+struct SchedulerLimits {
+  int parallel = 4;            // sequences in computation at once
+  int context_tokens = 0;      // prompt + reply of one request
+  int block_count = 0;         // of the pool
+  int step_tokens_max = 512;   // in one step, over all rows
+  // While anybody decodes, a step holds at most this many prefill tokens
+  // (rounded to quanta), so that running replies keep moving.
+  int prefill_tokens_beside_decode = 128;
+};
+
+// What became of a step's rows: for each row of the plan in order, the token
+// sampled from its logits, or nothing where none were wanted.
+struct StepOutput {
+  std::vector<std::optional<TokenId>> tokens;
+};
+
+// Counts since the start, for /metrics, and the books of the moment.
+struct SchedulerStatus {
+  int waiting = 0;
+  int running = 0;
+  int blocks_free = 0;
+  int blocks_cached = 0;       // held by the prefix index alone
+  int blocks_held = 0;         // held by a running sequence
+  std::size_t blocks_evicted = 0;
+  std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;
+  std::size_t evaluated_tokens = 0;  // prompt and reply, committed
+  std::size_t generated_tokens = 0;
+  std::size_t steps = 0;
+  std::size_t steps_failed = 0;
+  std::size_t preemptions = 0;
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(const SchedulerLimits& limits);
+  ~Scheduler();
+
+  // Takes a request into the queue. Errors: invalid, too_large (a prompt and
+  // reply that the context, or the whole pool, can never hold; the message
+  // has both numbers), busy (kInboxRequestsMax wait).
+  Result<void> add(RequestId id, Request request);
+
+  // Ends a request at once; committed rows are published if it caches. The
+  // Finish event (cancelled) comes back from the next take_events(). False:
+  // no such request. Not between plan() and apply() or fail().
+  bool cancel(RequestId id);
+
+  // The next step, or nothing when there is no work.
+  std::optional<StepPlan> plan();
+
+  // The plan was run: commits it. Events: tokens, finishes.
+  void apply(const StepOutput& output);
+
+  // The plan was not run, or not wholly: forgets it. With `guilty`, that
+  // request is ended with FinishReason::error and the message, and what it
+  // had computed is not published.
+  void fail(std::optional<RequestId> guilty, const std::string& message);
+
+  // After fail() without a guilty row: the next plans hold one row each until
+  // every row of the failed plan has been applied or failed alone.
+  bool isolating() const;
+
+  // Requests admitted by the last plan(), so that the engine can stamp times.
+  std::vector<RequestId> take_admitted();
+
+  // Everything said since the last call, in order.
+  std::vector<Event> take_events();
+
+  bool idle() const;  // nothing waits, nothing runs
+  SchedulerStatus status() const;
+
+  // CHECKs free + held + cached = all, and the index's own books.
+  void check_books() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,48 @@
+// A model's chat template (Jinja, as transformers runs it) → prompt ids.
+// Immutable after loading and safe from any thread.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "text/tokenizer.h"
+
+namespace reprise {
+
+class ChatTemplate {
+ public:
+  // Compiles the source. `specials`: variables every template may use, such
+  // as bos_token and eos_token. Errors: invalid with the template's line.
+  static Result<std::shared_ptr<const ChatTemplate>> compile(
+      const std::string& source, const nlohmann::json& specials);
+  ~ChatTemplate();
+
+  // Renders with exactly this context (messages, add_generation_prompt, ...).
+  // `now`: Unix time for strftime_now. Errors: invalid (raise_exception's
+  // text, or the line).
+  Result<std::string> render(const nlohmann::json& context, long now) const;
+
+  struct ChatOptions {
+    nlohmann::json tools = nullptr;
+    nlohmann::json extra = nlohmann::json::object();  // chat_template_kwargs
+    bool add_generation_prompt = true;
+  };
+  // Messages as a client sent them (OpenAI's shape) → prompt ids. Prepares
+  // messages as transformers does (null keys dropped, text parts joined where
+  // the template reads strings only, tool-call arguments parsed). Special
+  // tokens that a client wrote stay text; those of the template are parsed.
+  // A BOS that both template and tokenizer would add stands once.
+  Result<std::vector<TokenId>> encode_chat(
+      const nlohmann::json& messages, const ChatOptions& options,
+      const Tokenizer& tokenizer) const;
+
+ private:
+  struct State;
+  explicit ChatTemplate(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise

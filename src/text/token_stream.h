@@ -1,0 +1,40 @@
+// A reply's tokens → its text, piece by piece, for one client. Never gives
+// half a character, never gives a part of a stop string, and what it held
+// back comes out of finish(). Not thread-safe; one object a reply.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace reprise {
+
+class TokenStream {
+ public:
+  // Special tokens are not shown. Stop strings: the text ends before the
+  // first that appears; empty ones are ignored.
+  TokenStream(
+      std::shared_ptr<const Tokenizer> tokenizer,
+      std::vector<std::string> stop_strings);
+  ~TokenStream();
+  TokenStream(TokenStream&&) noexcept;
+
+  // The text that is certain now, possibly empty. After a stop string was
+  // met, always empty. Throws std::runtime_error for an id outside the
+  // vocabulary.
+  std::string push(TokenId token);
+
+  // What was held back: a possible beginning of a stop string, and for an
+  // incomplete character U+FFFD.
+  std::string finish();
+
+  bool stopped() const;  // a stop string was met
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise
