@@ -14,7 +14,7 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
 find_package(fmt 9 REQUIRED)
 find_package(spdlog 1.10 REQUIRED)
-find_package(prometheus-cpp 1.0 REQUIRED COMPONENTS core)
+find_package(prometheus-cpp REQUIRED)
 find_package(GTest 1.12 REQUIRED)
 find_package(MLX 0.32.4 EXACT CONFIG QUIET PATHS "${REPRISE_DEPS}/mlx"
              NO_DEFAULT_PATH)

@@ -6,5 +6,5 @@ DEBIAN_PACKAGES=(
   g++ cmake ninja-build ccache python3 python3-pip python3-venv
   clang-format-16 clang-tidy-16
   libboost1.81-dev nlohmann-json3-dev libcli11-dev libfmt-dev libspdlog-dev
-  prometheus-cpp-dev libgtest-dev libgmock-dev libbenchmark-dev
+  prometheus-cpp-dev libcurl4-openssl-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev
 )

@@ -1,0 +1,20 @@
+// The threads that all CPU kernels share. One parallel loop at a time, called
+// from MLX's CPU stream thread (which takes part); between loops the workers
+// spin for a few tens of microseconds, then sleep.
+#pragma once
+
+#include <functional>
+
+namespace reprise::kernels::cpu {
+
+// Threads that a loop uses, the caller included. Default: the processor cores
+// this process may run on. Set before the first loop.
+int thread_count();
+void set_thread_count(int count);
+
+// Calls body(i) once for every i in [0, count), on several threads in no
+// particular order, and returns when all are done. An exception thrown by a
+// body is rethrown here after all have ended. Not reentrant.
+void parallel_for(int count, const std::function<void(int)>& body);
+
+}  // namespace reprise::kernels::cpu
