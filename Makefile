@@ -1,0 +1,33 @@
+# What people type. Each target sets up what it needs; what is there already
+# is not done again.
+.DEFAULT_GOAL := help
+.PHONY: help build demo test soak bench format lint clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
+	  sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+build: ## Set up, then build the program: build/release/reprise
+	@scripts/build.sh reprise
+
+demo: ## Set up, build, and hold a six-turn chat with a small real model
+	@scripts/build.sh reprise
+	@python3 scripts/demo.py
+
+test: ## Set up, build, run every test (C++, then Python)
+	@scripts/test.sh
+
+soak: ## The long forms of the same tests
+	@REPRISE_SOAK=1 scripts/test.sh
+
+bench: ## Measure speed and memory, beside other implementations
+	@scripts/bench.sh
+
+format: ## Rewrite C++ sources in the house format
+	@scripts/lint.sh format
+
+lint: ## Check the format, and run clang-tidy over the C++ sources
+	@scripts/lint.sh check
+
+clean: ## Remove the builds (not .deps: that is what set-up fetched)
+	rm -rf build
