@@ -1,0 +1,189 @@
+#include "engine/model_runner.h"
+
+#include <fmt/format.h>
+#include <mlx/compile.h>
+#include <mlx/device.h>
+#include <mlx/dtype.h>
+#include <mlx/memory.h>
+#include <mlx/ops.h>
+#include <mlx/stream.h>
+#include <mlx/transforms.h>
+#include <mlx/version.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "base/check.h"
+#include "base/process_memory.h"
+#include "base/size.h"
+#include "engine/ragged_batch_from_plan.h"
+#include "models/registry.h"
+#include "weights/checkpoint.h"
+
+namespace reprise {
+namespace {
+
+namespace mx = mlx::core;
+
+// Temporaries of a step are reused from MLX's buffer cache; its default of
+// 32 MB makes every larger one a fresh mapping, faulted in page by page.
+constexpr std::size_t kBufferCacheBytes = std::size_t{256} << 20;
+
+// The share of the memory that is free after loading which --state-memory
+// auto takes. Pages of it cost nothing before they are used.
+constexpr double kAutoStateShare = 0.4;
+
+mx::Device::DeviceType choose_device(const std::string& name) {
+  using Type = mx::Device::DeviceType;
+  const bool gpu = mx::is_available(mx::Device(Type::gpu));
+  if (name == "auto") return gpu ? Type::gpu : Type::cpu;
+  if (name == "cpu") return Type::cpu;
+  if (name != "gpu")
+    throw std::runtime_error(fmt::format(
+        "'{}' is not a device: choose auto, cpu or gpu", name));
+  if (!gpu)
+    throw std::runtime_error(
+        "this MLX library has no GPU: install the mlx-cuda wheel on a machine "
+        "with an NVIDIA GPU, or choose --device cpu");
+  return Type::gpu;
+}
+
+// On the CPU float32 is the fastest as well: our kernels compute in it.
+mx::Dtype choose_dtype(
+    const std::string& name, mx::Device::DeviceType device) {
+  if (name == "auto")
+    return device == mx::Device::DeviceType::cpu ? mx::float32 : mx::bfloat16;
+  if (name == "float32") return mx::float32;
+  if (name == "bfloat16") return mx::bfloat16;
+  if (name == "float16") return mx::float16;
+  throw std::runtime_error(fmt::format(
+      "'{}' is not a dtype: choose auto, float32, bfloat16 or float16",
+      name));
+}
+
+const char* dtype_name(mx::Dtype dtype) {
+  if (dtype == mx::float32) return "float32";
+  return dtype == mx::bfloat16 ? "bfloat16" : "float16";
+}
+
+void prepare_device(mx::Device::DeviceType device) {
+  mx::set_default_device(mx::Device(device));
+  if (device != mx::Device::DeviceType::cpu) return;
+  mx::set_cache_limit(kBufferCacheBytes);
+  // On the CPU, compiling would run g++ and load what lies in the temporary
+  // folder, where anybody may put a library.
+  mx::disable_compile();
+}
+
+int blocks_that_fit(const StateLayout& layout, std::size_t budget_bytes) {
+  const std::size_t each = block_bytes(layout);
+  CHECK(each > 0);
+  const std::size_t bytes = budget_bytes > 0
+      ? budget_bytes
+      : static_cast<std::size_t>(
+            kAutoStateShare * static_cast<double>(available_bytes()));
+  // A pool's rows are counted in 32 bits by MLX's shapes.
+  const std::size_t max =
+      std::numeric_limits<std::int32_t>::max() / kBlockTokens;
+  const std::size_t count = std::min(bytes / each, max);
+  if (count == 0)
+    throw std::runtime_error(fmt::format(
+        "--state-memory {} holds no block of this model's state: one block of "
+        "{} tokens takes {}",
+        format_size(bytes), kBlockTokens, format_size(each)));
+  return static_cast<int>(count);
+}
+
+class ModelRunner : public Runner {
+ public:
+  ModelRunner(
+      std::unique_ptr<Model> model, int block_count, mx::Dtype dtype,
+      mx::Device::DeviceType device)
+      : model_(std::move(model)),
+        pools_(model_->state_layout(), block_count),
+        dtype_(dtype),
+        device_(device) {}
+
+  RunnerInfo info() const override {
+    const ModelShape shape = model_->shape();
+    return {
+        .vocabulary = shape.vocabulary,
+        .context_tokens = shape.context_tokens,
+        .block_count = pools_.block_count(),
+        .block_bytes = block_bytes(pools_.layout()),
+        .device = device_ == mx::Device::DeviceType::cpu ? "cpu" : "gpu",
+        .dtype = dtype_name(dtype_)};
+  }
+
+  StepLogits run(const StepPlan& plan) override {
+    try {
+      return run_step(plan);
+    } catch (...) {
+      // A task of the failed step may still be writing: nobody may use its
+      // rows' blocks before it has ended.
+      try {
+        mx::synchronize();
+      } catch (const std::exception& e) {
+        spdlog::warn("the failed step failed again while ending: {}", e.what());
+      }
+      throw;
+    }
+  }
+
+ private:
+  StepLogits run_step(const StepPlan& plan) {
+    const PlannedStep step = planned_step(plan);
+    // A step that wants no logits still has to be evaluated to its end.
+    std::vector<std::int32_t> rows = step.logits_rows;
+    if (rows.empty()) rows.push_back(step.batch->tokens - 1);
+    const auto ints = [](const std::vector<std::int32_t>& v) {
+      return mx::array(v.begin(), mx::Shape{static_cast<int>(v.size())});
+    };
+    const StepInput input{ints(step.token_ids), ints(rows), step.batch};
+    mx::array logits = mx::contiguous(model_->forward(input, pools_));
+    mx::eval(logits);
+
+    StepLogits out{.vocabulary = logits.shape(1), .values = {}};
+    const float* data = logits.data<float>();
+    out.values.assign(
+        data, data + step.logits_rows.size() *
+                static_cast<std::size_t>(out.vocabulary));
+    return out;
+  }
+
+  const std::unique_ptr<Model> model_;
+  const BlockPools pools_;
+  const mx::Dtype dtype_;
+  const mx::Device::DeviceType device_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
+  const auto device = choose_device(options.device);
+  const auto dtype = choose_dtype(options.dtype, device);
+  prepare_device(device);
+  auto checkpoint = Checkpoint::open(options.model_path);
+  if (!checkpoint) throw std::runtime_error(checkpoint.error().message);
+  auto model = make_model(**checkpoint, {.dtype = dtype});
+  const int blocks =
+      blocks_that_fit(model->state_layout(), options.state_memory_bytes);
+  spdlog::info(
+      "loaded {} of weights; state: {} blocks of {} tokens, {} each, reserved",
+      format_size((*checkpoint)->weight_bytes()), blocks, kBlockTokens,
+      format_size(block_bytes(model->state_layout())));
+  return std::make_unique<ModelRunner>(
+      std::move(model), blocks, dtype, device);
+}
+
+std::string describe_backend(const std::string& device) {
+  return fmt::format(
+      "MLX {}, {}", mx::version(),
+      choose_device(device) == mx::Device::DeviceType::cpu ? "cpu" : "gpu");
+}
+
+}  // namespace reprise

@@ -1,0 +1,80 @@
+#include "layers/linear.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <mlx/ops.h>
+
+#include <stdexcept>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+namespace mx = mlx::core;
+
+struct MatrixShape {
+  int rows = 0;
+  int columns = 0;
+};
+
+MatrixShape shape_of(const Matrix& matrix) {
+  if (const auto* q = std::get_if<kernels::QuantizedMatrix>(&matrix))
+    return {q->rows(), q->columns()};
+  const auto& dense = std::get<mx::array>(matrix);
+  if (dense.ndim() != 2) return {};
+  return {dense.shape(0), dense.shape(1)};
+}
+
+Matrix load_matrix(const Checkpoint& checkpoint, const std::string& module) {
+  if (auto q = checkpoint.quantized(module))
+    return kernels::QuantizedMatrix{
+        q->words, q->scales, q->biases, q->group_size, q->bits};
+  return checkpoint.tensor(module + ".weight");
+}
+
+}  // namespace
+
+int Linear::out_features() const { return shape_of(weight).rows; }
+int Linear::in_features() const { return shape_of(weight).columns; }
+
+Linear load_linear(
+    const Checkpoint& checkpoint, const std::string& module, int out, int in) {
+  Linear layer{load_matrix(checkpoint, module), std::nullopt};
+  const MatrixShape shape = shape_of(layer.weight);
+  if (shape.rows != out || shape.columns != in)
+    throw std::runtime_error(fmt::format(
+        "tensor '{}.weight' is {} x {}, but the configuration asks for "
+        "{} x {}",
+        module, shape.rows, shape.columns, out, in));
+  if (checkpoint.contains(module + ".bias"))
+    layer.bias = load_vector(checkpoint, module + ".bias", out);
+  return layer;
+}
+
+mx::array load_vector(
+    const Checkpoint& checkpoint, const std::string& name, int dim) {
+  mx::array vector = checkpoint.tensor(name);
+  if (vector.ndim() != 1 || vector.shape(0) != dim)
+    throw std::runtime_error(fmt::format(
+        "tensor '{}' has {} elements, but the configuration asks for {}", name,
+        vector.size(), dim));
+  return vector;
+}
+
+mx::array linear(const mx::array& x, const Linear& layer) {
+  const mx::array y = std::visit(
+      [&](const auto& weight) { return kernels::matmul(x, weight); },
+      layer.weight);
+  if (!layer.bias) return y;
+  return mx::add(y, mx::astype(*layer.bias, y.dtype()));
+}
+
+mx::array embed(const Linear& table, const mx::array& ids, mx::Dtype dtype) {
+  return std::visit(
+      [&](const auto& weight) {
+        return kernels::take_rows(weight, ids, dtype);
+      },
+      table.weight);
+}
+
+}  // namespace reprise

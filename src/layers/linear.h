@@ -1,0 +1,43 @@
+// Matrices with weights: linear layers and the embedding table, dense or
+// quantized as the checkpoint stores them.
+#pragma once
+
+#include <mlx/array.h>
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "kernels/ops.h"
+#include "weights/checkpoint.h"
+
+namespace reprise {
+
+using Matrix = std::variant<mlx::core::array, kernels::QuantizedMatrix>;
+
+struct Linear {
+  Matrix weight;                         // [out, in]
+  std::optional<mlx::core::array> bias;  // [out]
+
+  int out_features() const;
+  int in_features() const;
+};
+
+// "<module>.weight", quantized or not, and "<module>.bias" if it is there.
+// Throws std::runtime_error naming tensor, file and both shapes unless the
+// matrix is [out, in].
+Linear load_linear(
+    const Checkpoint& checkpoint, const std::string& module, int out, int in);
+
+// A plain tensor that must be [dim]. Throws as load_linear.
+mlx::core::array load_vector(
+    const Checkpoint& checkpoint, const std::string& name, int dim);
+
+// x [rows, in] → [rows, out].
+mlx::core::array linear(const mlx::core::array& x, const Linear& layer);
+
+// Rows `ids` of the table as `dtype`: [ids, in].
+mlx::core::array embed(
+    const Linear& table, const mlx::core::array& ids, mlx::core::Dtype dtype);
+
+}  // namespace reprise

@@ -1,0 +1,67 @@
+#include "layers/rope.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+#include <string>
+
+namespace reprise {
+namespace {
+
+using nlohmann::json;
+
+// Newer configs keep everything in rope_parameters, older ones in rope_theta
+// and rope_scaling; null counts as absent in both.
+json rope_settings(const json& config) {
+  json settings = json::object();
+  for (const char* key : {"rope_scaling", "rope_parameters"})
+    if (config.contains(key) && config[key].is_object())
+      settings.update(config[key]);
+  if (!settings.contains("rope_theta"))
+    settings["rope_theta"] = config.value("rope_theta", 10000.0);
+  if (!settings.contains("rope_type"))
+    settings["rope_type"] = settings.value("type", "default");
+  return settings;
+}
+
+// Long wavelengths are stretched by `factor`, short ones kept, those between
+// blended (Llama 3.1's report, §3.4; transformers' "llama3").
+float stretch_llama3(float frequency, const json& settings) {
+  const float factor = settings.at("factor");
+  const float low = settings.at("low_freq_factor");
+  const float high = settings.at("high_freq_factor");
+  const float original = settings.at("original_max_position_embeddings");
+  const float wavelength = 2 * std::numbers::pi_v<float> / frequency;
+  if (wavelength > original / low) return frequency / factor;
+  if (wavelength < original / high) return frequency;
+  const float smooth = (original / wavelength - low) / (high - low);
+  return (1 - smooth) * (frequency / factor) + smooth * frequency;
+}
+
+}  // namespace
+
+std::vector<float> rope_frequencies(const json& config, int rotary) {
+  const json settings = rope_settings(config);
+  const std::string type = settings.at("rope_type");
+  const float theta = settings.at("rope_theta");
+  std::vector<float> frequencies(static_cast<std::size_t>(rotary) / 2);
+  for (std::size_t i = 0; i < frequencies.size(); ++i) {
+    const float exponent = static_cast<float>(2 * i) / float(rotary);
+    float frequency = 1.0f / std::pow(theta, exponent);
+    if (type == "llama3") {
+      frequency = stretch_llama3(frequency, settings);
+    } else if (type == "linear") {
+      frequency /= settings.at("factor").get<float>();
+    } else if (type != "default") {
+      throw std::runtime_error(fmt::format(
+          "rope_type '{}' is not served yet (default, linear, llama3 are)",
+          type));
+    }
+    frequencies[i] = frequency;
+  }
+  return frequencies;
+}
+
+}  // namespace reprise

@@ -1,0 +1,47 @@
+#include "models/config.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "models/registry.h"
+
+namespace reprise {
+namespace {
+
+using nlohmann::json;
+
+TEST(ModelConfig, ReadsNumbersAndDefaults) {
+  const json config = {{"a", 3}, {"b", nullptr}, {"c", 0.5}, {"d", true}};
+  EXPECT_EQ(positive_setting(config, "a"), 3);
+  EXPECT_EQ(positive_setting(config, "b", 7), 7);
+  EXPECT_EQ(number_setting(config, "c", 1), 0.5);
+  EXPECT_EQ(number_setting(config, "missing", 1), 1);
+  EXPECT_TRUE(flag_setting(config, "d", false));
+}
+
+TEST(ModelConfig, ErrorsShowKeyAndValue) {
+  for (const json& bad :
+       {json(-1), json(0), json("12"), json(1.5), json(1e18), json(nullptr),
+        json(std::int64_t{1} << 31)}) {
+    try {
+      positive_setting({{"hidden_size", bad}}, "hidden_size");
+      FAIL() << bad;
+    } catch (const std::runtime_error& e) {
+      const std::string text = e.what();
+      EXPECT_NE(text.find("hidden_size"), std::string::npos);
+    }
+  }
+  EXPECT_THROW(number_setting({{"x", "1"}}, "x", 0), std::runtime_error);
+  EXPECT_THROW(flag_setting({{"x", 1}}, "x", false), std::runtime_error);
+}
+
+TEST(ModelRegistry, FindsEveryFileInTheFolder) {
+  const auto types = model_types();
+  EXPECT_FALSE(types.empty());
+  EXPECT_TRUE(std::is_sorted(types.begin(), types.end()));
+}
+
+}  // namespace
+}  // namespace reprise
