@@ -1,0 +1,55 @@
+// reprise: reads flags, wires objects, runs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "commands.h"
+#include "engine/model_runner.h"
+
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  reprise serve -m ~/models/SmolLM2-135M-Instruct.Q4_1.gguf\n"
+    "  reprise serve -m ~/models/llama --port 8081 --state-memory 8GiB\n"
+    "  reprise chat -m ~/models/llama\n"
+    "  reprise run -m ~/models/llama -p \"The capital of France is\" --raw\n"
+    "\n"
+    "`reprise COMMAND --help` explains each command's flags.";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  reprise::start_log();
+  CLI::App app(
+      "Reprise serves language models over OpenAI's API on this machine, and "
+      "never computes a prompt's beginning twice.");
+  app.name("reprise");
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", [] {
+    return fmt::format(
+        "reprise {} ({})", REPRISE_VERSION, reprise::describe_backend("auto"));
+  });
+
+  const std::vector<std::pair<std::string, reprise::CommandMain>> commands = {
+      {"serve", reprise::add_serve(app)},
+      {"chat", reprise::add_chat(app)},
+      {"run", reprise::add_run(app)}};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e);
+  }
+  try {
+    for (const auto& [name, run] : commands)
+      if (app.got_subcommand(name)) return run();
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "reprise: error: {}\n", e.what());
+  }
+  return 1;
+}

@@ -1,0 +1,79 @@
+#include "model_flags.h"
+
+#include "base/size.h"
+#include "engine/model_runner.h"
+
+namespace reprise {
+namespace {
+
+// CLI11 wants its own exception; the message is ours.
+std::size_t state_memory(const std::string& text) {
+  if (text == "auto") return 0;
+  const auto bytes = parse_size(text);
+  if (!bytes)
+    throw CLI::ValidationError("--state-memory", bytes.error().message);
+  if (*bytes == 0)
+    throw CLI::ValidationError(
+        "--state-memory", "0 bytes hold no state: give a size or auto");
+  return *bytes;
+}
+
+}  // namespace
+
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  command
+      .add_option(
+          "-m,--model", flags.model,
+          "A folder with config.json and *.safetensors (Hugging Face or MLX), "
+          "or a .gguf file")
+      ->required();
+  command
+      .add_option(
+          "-c,--context-length", flags.context_tokens,
+          "Tokens of prompt and reply together (default: the model's)")
+      ->check(CLI::Range(1, 1 << 30));
+  command
+      .add_option(
+          "-np,--parallel", flags.parallel,
+          "Requests in computation at once; others wait in line")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command
+      .add_option_function<std::string>(
+          "--state-memory",
+          [&flags](const std::string& text) {
+            flags.state_memory_bytes = state_memory(text);
+          },
+          "Memory for running requests and the prefix cache: bytes, or with "
+          "KiB, MiB, GiB, or auto (40 % of what is free after loading)")
+      ->default_str("auto");
+  command.add_option("--device", flags.device, "Where to compute")
+      ->check(CLI::IsMember({"auto", "cpu", "gpu"}))
+      ->capture_default_str();
+  command
+      .add_option(
+          "--dtype", flags.dtype,
+          "Type of activations and state (auto: float32 on the CPU, bfloat16 "
+          "on a GPU)")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
+      ->capture_default_str();
+  command.add_option("--log-level", flags.log_level, "How much to log, to stderr")
+      ->check(CLI::IsMember(
+          {"trace", "debug", "info", "warning", "error", "off"}))
+      ->capture_default_str();
+}
+
+std::unique_ptr<Engine> start_engine(const ModelFlags& flags) {
+  const ModelRunnerOptions runner{
+      .model_path = flags.model,
+      .device = flags.device,
+      .dtype = flags.dtype,
+      .state_memory_bytes = flags.state_memory_bytes};
+  EngineOptions options;
+  options.parallel = flags.parallel;
+  options.context_tokens = flags.context_tokens;
+  return std::make_unique<Engine>(
+      [runner] { return make_model_runner(runner); }, options);
+}
+
+}  // namespace reprise
