@@ -107,16 +107,20 @@ def test_nobody_includes_all_of_mlx():
     assert not wrong, f"{everything} is included by {wrong}"
 
 
-def architectures() -> list[str]:
-    stems = {f.stem for f in tree.matching(r"^src/models/[^/]*\.cpp$")
-             if not tree.is_test(f)}
-    return sorted(stems - {"registry", "model"})
+def architectures() -> set[str]:
+    """File and registered names of every model file."""
+    names = set()
+    for file in tree.matching(r"^src/models/[^/]*\.cpp$"):
+        registered = re.findall(r'^REGISTER_MODEL\(\s*"([^"]+)"',
+                                tree.text(file), re.MULTILINE)
+        names |= {file.stem, *registered} if registered else set()
+    return names
 
 
 def test_architectures_are_named_in_models_only():
     names = architectures()
     assert names, "src/models has no architecture"
-    word = re.compile(rf"\b({'|'.join(names)})\b(?!\.cpp|-bpe)", re.IGNORECASE)
+    word = re.compile(rf"\b({'|'.join(sorted(names))})\b(?!\.cpp|-bpe)", re.IGNORECASE)
     wrong = [f"{f}: {m[0]}" for f in tree.matching(r"^(src|apps)/.*" + CPP)
              if not tree.is_test(f) and src_folder(f) != "models"
              for m in word.finditer(tree.text(f))]
