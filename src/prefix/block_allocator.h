@@ -24,13 +24,22 @@ class BlockAllocator {
   void retain(BlockId id);
   void release(BlockId id);
 
+  // The prefix index marks the blocks that it holds a reference on, so that
+  // "held by the index alone" is a number that is always at hand.
+  void set_indexed(BlockId id, bool indexed);
+
   int references(BlockId id) const;
+  int cached_count() const { return cached_count_; }  // by the index alone
   int free_count() const { return static_cast<int>(free_.size()); }
   int block_count() const { return static_cast<int>(references_.size()); }
 
  private:
+  void count_cached(BlockId id, int change);
+
   std::vector<int> references_;  // by block id; 0: free
-  std::vector<BlockId> free_;    // last in, first out: warm pages first
+  std::vector<bool> indexed_;    // by block id
+  int cached_count_ = 0;
+  std::vector<BlockId> free_;  // last in, first out: warm pages first
 };
 
 }  // namespace reprise

@@ -44,6 +44,9 @@ class PrefixIndex {
   // hit has tokens_max tokens.
   PrefixHit acquire(std::span<const TokenId> prompt, int tokens_max);
 
+  // How many tokens acquire() would find; nothing is taken or touched.
+  int lookup(std::span<const TokenId> prompt, int tokens_max) const;
+
   // Makes the state of `tokens` findable: blocks[i] holds rows of tokens
   // [256 i, ...), all of them committed, ceil(tokens / 256) blocks. Where the
   // index has a block with the same tokens already, the caller's block is
@@ -57,10 +60,17 @@ class PrefixIndex {
   // although all that could be evicted is.
   bool make_room(int blocks);
 
-  // Blocks that make_room could free at most.
+  // Gives this block up if it ends its chain and nobody but the index and
+  // the caller holds it. False: not in the index, or needed there.
+  bool forget(BlockId id);
+
+  bool contains(BlockId id) const;
+
+  // Blocks that make_room could free at most. Exact as long as whoever holds
+  // a block holds those before it, as acquire() and publish() give them out.
   int evictable_count() const;
-  int cached_count() const;      // blocks that the index holds
-  std::size_t evictions() const; // blocks evicted since the start
+  int cached_count() const;       // blocks that the index holds
+  std::size_t evictions() const;  // blocks evicted since the start
 
   // CHECKs the books: every node's block is referenced, parents outlive
   // children, counts agree. For idle moments and tests.
