@@ -1,0 +1,224 @@
+"""Missing, empty, truncated and lying model files: the process ends with one
+clear line and a non-zero status, and /health was never 200."""
+
+import json
+import shutil
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import TINY, start
+from serving import SMOLLM2
+from support import gguf_file, http
+
+Break = Callable[[Path], object]
+
+
+def edit(file: str, **changes: Any) -> Break:
+    """Sets keys of a JSON file; a value of None removes the key."""
+    def act(folder: Path) -> None:
+        data = json.loads((folder / file).read_text())
+        data.update(changes)
+        data = {k: v for k, v in data.items() if v is not None}
+        (folder / file).write_text(json.dumps(data))
+    return act
+
+
+def write(file: str, data: bytes) -> Break:
+    return lambda folder: (folder / file).write_bytes(data)
+
+
+def remove(file: str) -> Break:
+    return lambda folder: (folder / file).unlink()
+
+
+def cut(file: str, keep: float) -> Break:
+    def act(folder: Path) -> None:
+        data = (folder / file).read_bytes()
+        (folder / file).write_bytes(data[:int(len(data) * keep)])
+    return act
+
+
+def tensors(change: Callable[[dict[str, Any]], None]) -> Break:
+    """Changes the header of model.safetensors and leaves its data."""
+    def act(folder: Path) -> None:
+        file = folder / "model.safetensors"
+        data = file.read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        header = json.loads(data[8:8 + size])
+        change(header)
+        text = json.dumps(header).encode()
+        file.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size:])
+    return act
+
+
+def one(header: dict[str, Any]) -> dict[str, Any]:
+    return header["model.layers.1.mlp.up_proj.weight"]
+
+
+def set_one(**fields: Any) -> Break:
+    return tensors(lambda h: one(h).update(fields))
+
+
+INDEX = json.dumps({"weight_map": {
+    "model.embed_tokens.weight": "model-00001-of-00002.safetensors"}}).encode()
+UP = "up_proj"
+FOLDERS: dict[str, tuple[Break, str]] = {
+    "no config": (remove("config.json"), "config.json"),
+    "empty config": (write("config.json", b""), "config.json"),
+    "config is not JSON": (write("config.json", b"{"), "config.json"),
+    "config is an array": (write("config.json", b"[1]"), "config.json"),
+    "no model type": (edit("config.json", model_type=None), "model_type"),
+    "unknown model type": (edit("config.json", model_type="warp"), "warp"),
+    "no hidden size": (edit("config.json", hidden_size=None), "hidden_size"),
+    "hidden size lies": (edit("config.json", hidden_size=256), "128"),
+    "hidden size is text": (edit("config.json", hidden_size="x"), "hidden_size"),
+    "negative heads": (edit("config.json", num_attention_heads=-4),
+                       "num_attention_heads"),
+    "zero heads": (edit("config.json", num_key_value_heads=0),
+                   "num_key_value_heads"),
+    "heads do not divide": (edit("config.json", num_key_value_heads=3), "3"),
+    "too many layers": (edit("config.json", num_hidden_layers=9),
+                        "model.layers.3."),
+    "absurd layers": (edit("config.json", num_hidden_layers=10 ** 12),
+                      "num_hidden_layers"),
+    "vocabulary lies": (edit("config.json", vocab_size=100_000), "512"),
+    "no weights": (remove("model.safetensors"), "safetensors"),
+    "empty weights": (write("model.safetensors", b""), "model.safetensors"),
+    "weights cut at the start": (cut("model.safetensors", 0.0001),
+                                 "model.safetensors"),
+    "weights cut in the middle": (cut("model.safetensors", 0.5),
+                                  "model.safetensors"),
+    "weights short of one percent": (cut("model.safetensors", 0.99),
+                                     "model.safetensors"),
+    "weights are text": (write("model.safetensors", b"hello " * 1000),
+                         "model.safetensors"),
+    "a huge header": (write("model.safetensors", struct.pack("<Q", 2 ** 62)),
+                      "model.safetensors"),
+    "a tensor is missing": (tensors(
+        lambda h: h.pop("model.layers.1.mlp.up_proj.weight")), UP),
+    "a shape lies": (set_one(shape=[192, 256]), UP),
+    "a shape is negative": (set_one(shape=[-192, -128]), UP),
+    "a shape overflows": (set_one(shape=[2 ** 62, 2 ** 62]), UP),
+    "offsets go past the end": (set_one(data_offsets=[0, 2 ** 50]), UP),
+    "offsets go backwards": (set_one(data_offsets=[49152, 0]), UP),
+    "an unknown type": (set_one(dtype="F7"), "F7"),
+    "an index names an absent shard": (
+        write("model.safetensors.index.json", INDEX), "00001-of-00002"),
+    "no tokenizer": (remove("tokenizer.json"), "tokenizer.json"),
+    "empty tokenizer": (write("tokenizer.json", b""), "tokenizer.json"),
+    "tokenizer cut": (cut("tokenizer.json", 0.5), "tokenizer.json"),
+    "broken template": (edit("tokenizer_config.json",
+                             chat_template="a\nb\n{% if %}"), "line 3"),
+}
+
+
+def gguf(**lies: Any) -> Callable[[Path], object]:
+    return lambda path: gguf_file.write_small(path, "Q4_0", **lies)
+
+
+def gguf_type(kind: str) -> Callable[[Path], object]:
+    return lambda path: gguf_file.write_small(path, kind)
+
+
+def gguf_metadata(**changes: Any) -> Callable[[Path], object]:
+    def act(path: Path) -> None:
+        data = {**gguf_file.small_metadata(),
+                **{k.replace("__", "."): v for k, v in changes.items()}}
+        data = {k: v for k, v in data.items() if v is not None}
+        path.write_bytes(gguf_file.build(data, gguf_file.small_tensors("F32")))
+    return act
+
+
+def smollm2_cut(size: int) -> Callable[[Path], object]:
+    def act(path: Path) -> None:
+        with open(SMOLLM2, "rb") as source:
+            path.write_bytes(source.read(size))
+    return act
+
+
+FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "empty file": (lambda path: path.write_bytes(b""), "empty"),
+    "not a model": (lambda path: path.write_bytes(b"hello" * 99),
+                    "model.gguf"),
+    "wrong magic": (gguf(magic=b"GGML"), "model.gguf"),
+    "version 99": (gguf(version=99), "99"),
+    "too many tensors": (gguf(tensor_count=2 ** 60), "model.gguf"),
+    "one tensor more": (gguf(tensor_count=12), "model.gguf"),
+    "no data": (gguf(data_size=0), "model.gguf"),
+    "offsets past the end": (gguf(first_offset=1 << 40), "model.gguf"),
+    "cut in the metadata": (smollm2_cut(1 << 18), "model.gguf"),
+    "cut in the data": (smollm2_cut(40 << 20), "model.gguf"),
+    "no architecture": (gguf_metadata(general__architecture=None),
+                        "general.architecture"),
+    "unknown architecture": (gguf_metadata(general__architecture="warp"),
+                             "warp"),
+    "no vocabulary": (gguf_metadata(tokenizer__ggml__tokens=None),
+                      "tokenizer.ggml"),
+    "token types lie": (gguf_metadata(tokenizer__ggml__token_type=[1, 1]),
+                        "token_type"),
+    "unknown tokenizer": (gguf_metadata(tokenizer__ggml__model="weird"),
+                          "weird"),
+    **{f"type {kind}": (gguf_type(kind), kind)
+       for kind in ("Q4_K", "Q6_K", "IQ4_XS")},
+}
+
+
+def check_refused(model: Path, hint: str, name: str) -> None:
+    server = start(model, "-c", "256", "--state-memory", "16MiB",
+                   log="refused-" + name.replace(" ", "-"))
+    seen: set[int] = set()
+    end = time.monotonic() + 60
+    while server.process.poll() is None and time.monotonic() < end:
+        seen.add(server.health())
+        time.sleep(0.01)
+    still_there = server.process.poll() is None
+    status = server.stop()
+    log = server.log.read_text(errors="replace")
+    assert not still_there, f"it did not end; /health was {seen}\n{log}"
+    assert status == 1, f"status {status} (negative: a signal)\n{log}"
+    assert seen <= {0, 503}, f"/health was {seen}"
+    lines = [line for line in log.splitlines() if "error" in line.lower()]
+    assert len(lines) == 1, f"not one clear line:\n{log}"
+    assert hint in lines[0], f"no {hint!r} in: {lines[0]}"
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_broken_folder(tmp_path: Path, name: str):
+    damage, hint = FOLDERS[name]
+    folder = tmp_path / "model"
+    shutil.copytree(TINY, folder)
+    for file in folder.rglob("*"):
+        file.chmod(0o644)
+    damage(folder)
+    check_refused(folder, hint, name)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_broken_file(tmp_path: Path, name: str):
+    damage, hint = FILES[name]
+    path = tmp_path / "model.gguf"
+    damage(path)
+    check_refused(path, hint, name)
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing.gguf"])
+def test_missing_model(tmp_path: Path, name: str):
+    check_refused(tmp_path / name, name, f"missing {name}")
+
+
+def test_empty_folder(tmp_path: Path):
+    check_refused(tmp_path, str(tmp_path), "empty folder")
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "Q4_0", "Q4_1", "Q8_0"])
+def test_small_gguf_of_every_served_type(tmp_path: Path, serve, kind: str):
+    """The same files, told the truth about: they load and answer, so the
+    refusals above are about the lie."""
+    server = serve(gguf_file.write_small(tmp_path / "model.gguf", kind))
+    answer = http.complete(server, [65, 66], max_tokens=2, ignore_eos=True)
+    assert answer["usage"]["completion_tokens"] == 2
