@@ -15,9 +15,9 @@ namespace {
 constexpr const char* kExamples =
     "Examples:\n"
     "  reprise serve -m ~/models/SmolLM2-135M-Instruct.Q4_1.gguf\n"
-    "  reprise serve -m ~/models/llama --port 8081 --state-memory 8GiB\n"
-    "  reprise chat -m ~/models/llama\n"
-    "  reprise run -m ~/models/llama -p \"The capital of France is\" --raw\n"
+    "  reprise serve -m ~/models/my-model --port 8081 --state-memory 8GiB\n"
+    "  reprise chat -m ~/models/my-model\n"
+    "  reprise run -m ~/models/my-model -p \"The capital of France is\" --raw\n"
     "\n"
     "`reprise COMMAND --help` explains each command's flags.";
 
