@@ -16,6 +16,11 @@ def _blank(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0])
 
 
+def without_comments(source: str) -> str:
+    return _SKIP.sub(
+        lambda m: _blank(m) if m[0].startswith(("//", "/*")) else m[0], source)
+
+
 def cpp_functions(source: str) -> list[tuple[str, int]]:
     """(head, lines) of every outermost function body: from the first line of
     its head to its closing brace. Lambdas count into what holds them."""
