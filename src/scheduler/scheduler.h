@@ -18,19 +18,10 @@
 #include "base/result.h"
 #include "request/event.h"
 #include "request/request.h"
+#include "scheduler/limits.h"
 #include "scheduler/step_plan.h"
 
 namespace reprise {
-
-struct SchedulerLimits {
-  int parallel = 4;            // sequences in computation at once
-  int context_tokens = 0;      // prompt + reply of one request
-  int block_count = 0;         // of the pool
-  int step_tokens_max = 512;   // in one step, over all rows
-  // While anybody decodes, a step holds at most this many prefill tokens
-  // (rounded to quanta), so that running replies keep moving.
-  int prefill_tokens_beside_decode = 128;
-};
 
 // What became of a step's rows: for each row of the plan in order, the token
 // sampled from its logits, or nothing where none were wanted.
@@ -43,8 +34,8 @@ struct SchedulerStatus {
   int waiting = 0;
   int running = 0;
   int blocks_free = 0;
-  int blocks_cached = 0;       // held by the prefix index alone
-  int blocks_held = 0;         // held by a running sequence
+  int blocks_cached = 0;  // held by the prefix index alone
+  int blocks_held = 0;    // held by a running sequence
   std::size_t blocks_evicted = 0;
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;
@@ -76,16 +67,19 @@ class Scheduler {
   // The plan was run: commits it. Events: tokens, finishes.
   void apply(const StepOutput& output);
 
-  // The plan was not run, or not wholly: forgets it. With `guilty`, that
-  // request is ended with FinishReason::error and the message, and what it
-  // had computed is not published.
+  // The plan was not run, or not wholly: forgets it. Requests that it
+  // admitted stay admitted, and what it evicted stays evicted. With `guilty`,
+  // that request is ended with FinishReason::error and the message; what it
+  // had computed is not published, and its published blocks are dropped as
+  // far as nobody else built on them. The row of a plan of one is guilty.
   void fail(std::optional<RequestId> guilty, const std::string& message);
 
   // After fail() without a guilty row: the next plans hold one row each until
   // every row of the failed plan has been applied or failed alone.
   bool isolating() const;
 
-  // Requests admitted by the last plan(), so that the engine can stamp times.
+  // Requests admitted for the first time since the last call, so that the
+  // engine can stamp times.
   std::vector<RequestId> take_admitted();
 
   // Everything said since the last call, in order.

@@ -29,7 +29,7 @@ struct StepRow {
 };
 
 struct StepPlan {
-  std::vector<StepRow> rows;     // not empty
+  std::vector<StepRow> rows;  // not empty
   std::vector<BlockCopy> copies;
 };
 

@@ -1,0 +1,82 @@
+// One request on its way through the scheduler: its tokens so far, how many
+// of them have committed rows, and the blocks where those rows lie. Plain
+// data; the rules are in block_books.h, admission.h and scheduler.cpp.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/limits.h"
+#include "prefix/block_allocator.h"
+#include "request/event.h"
+#include "request/request.h"
+
+namespace reprise {
+
+// Blocks that hold `rows` rows.
+constexpr int blocks_for(int rows) {
+  return (rows + kBlockTokens - 1) / kBlockTokens;
+}
+
+struct Sequence {
+  RequestId id = 0;
+  std::uint64_t age = 0;  // order of arrival: the smallest is the oldest
+  Request request;        // its prompt has moved to the front of `tokens`
+  int prompt_size = 0;
+  std::vector<TokenId> tokens;  // prompt and reply: all that is known
+
+  // Rows [0, length) are committed. The last known token of a running reply
+  // has no row yet: it is evaluated to get the next one.
+  int length = 0;
+  // Table: row p lies in blocks[p / 256]. References are the sequence's own.
+  // Never writes to a block with more than one reference.
+  std::vector<BlockId> blocks;
+  // Reserved at admission, so that the first quantum needs nobody's leave.
+  std::vector<BlockId> spare;
+
+  // Since the last admission.
+  bool running = false;
+  int length_admitted = 0;  // what the hit gave
+  int goal = 0;             // known tokens: prefill ends there
+  int rows_promised = 0;    // what admission counted
+
+  // Since the first admission.
+  bool admitted_before = false;
+  int length_most = 0;  // most rows ever committed
+  CacheReport report;
+
+  // In-flight sharing: the request whose prefill this one waits for, and the
+  // longest prefix that it has ever waited for.
+  RequestId held_by = 0;
+  int held_for = 0;
+
+  int size() const { return static_cast<int>(tokens.size()); }
+  int reply_size() const { return size() - prompt_size; }
+  int reply_left() const { return request.max_tokens - reply_size(); }
+  bool caches() const { return request.cache_prompt; }
+
+  int pending() const { return size() - length; }  // known, without a row
+  bool decodes() const { return pending() == 1; }
+  bool prefills() const { return length < goal; }
+
+  // Rows that it can have at most: the last reply token needs none.
+  int rows_max() const { return prompt_size + request.max_tokens - 1; }
+
+  // Counts from the first admission: what a preemption made it evaluate
+  // twice is none of the client's business.
+  CacheReport final_report() const {
+    CacheReport result = report;
+    result.evaluated_tokens =
+        std::min(length_most, prompt_size) - result.memory_tokens;
+    return result;
+  }
+
+  // Between two preemptions lies a quantum of progress.
+  bool progressed() const { return length - length_admitted >= kQuantumTokens; }
+};
+
+using SequencePtr = std::unique_ptr<Sequence>;
+
+}  // namespace reprise
