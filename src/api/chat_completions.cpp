@@ -1,0 +1,167 @@
+#include "api/chat_completions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "api/fields.h"
+
+namespace reprise {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// OpenAI's part types that carry something other than text.
+struct PartKind {
+  const char* type;
+  const char* what;
+};
+constexpr PartKind kMediaParts[] = {
+    {"image_url", "Images"},  {"input_image", "Images"}, {"image", "Images"},
+    {"input_audio", "Audio"}, {"video_url", "Videos"},   {"file", "Files"}};
+
+Result<void> check_part(const Json& part, const std::string& place) {
+  if (!part.is_object())
+    return wrong_value(place, part,
+                       "an object such as {\"type\": \"text\", \"text\": ...}");
+  const auto* type = find_field(part, "type");
+  if (!type || !type->is_string())
+    return wrong_value(place + ".type", type ? *type : Json(nullptr),
+                       "\"text\"");
+  for (const auto& kind : kMediaParts)
+    if (*type == kind.type)
+      return Error{
+          ErrorKind::unsupported,
+          fmt::format(
+              "`{}` is \"{}\": {} are not served by this model. Send text "
+              "parts only.",
+              place + ".type", kind.type, kind.what),
+          place, "unsupported_content"};
+  if (*type != "text") return wrong_value(place + ".type", *type, "\"text\"");
+  const auto* text = find_field(part, "text");
+  if (!text || !text->is_string())
+    return wrong_value(place + ".text", text ? *text : Json(nullptr),
+                       "a string");
+  return {};
+}
+
+Result<void> check_content(const Json& content, const std::string& place) {
+  if (content.is_null() || content.is_string()) return {};
+  if (!content.is_array())
+    return wrong_value(place, content,
+                       "a string, null or an array of text parts");
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const auto checked =
+        check_part(content[i], fmt::format("{}[{}]", place, i));
+    if (!checked) return checked;
+  }
+  return {};
+}
+
+// Calls in the history are the template's to show; their shape is checked here
+// so that a template never meets a surprise.
+Result<void> check_tool_calls(const Json& calls, const std::string& place) {
+  if (!calls.is_array())
+    return wrong_value(place, calls, "an array of objects");
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    if (!calls[i].is_object())
+      return wrong_value(fmt::format("{}[{}]", place, i), calls[i],
+                         "an object");
+  return {};
+}
+
+// Appends the message to `out_messages`.
+Result<void> read_message(const Json& message, const std::string& place,
+                          Json& out_messages) {
+  if (!message.is_object())
+    return wrong_value(place, message, "an object with a role and a content");
+  static const std::vector<std::string> kRoles = {"system", "developer", "user",
+                                                  "assistant", "tool"};
+  const auto* role = find_field(message, "role");
+  if (!role || std::find(kRoles.begin(), kRoles.end(), *role) == kRoles.end())
+    return wrong_value(place + ".role", role ? *role : Json(nullptr),
+                       "one of system, developer, user, assistant, tool");
+  Json out = message;
+  // No template of a model of today knows the newer word for it.
+  if (*role == "developer") out["role"] = "system";
+  if (const auto* content = find_field(message, "content")) {
+    const auto checked = check_content(*content, place + ".content");
+    if (!checked) return checked.error();
+  }
+  if (const auto* calls = find_field(message, "tool_calls")) {
+    const auto checked = check_tool_calls(*calls, place + ".tool_calls");
+    if (!checked) return checked.error();
+  }
+  out_messages.push_back(std::move(out));
+  return {};
+}
+
+Result<void> read_messages(const Json& body, Json& out) {
+  const auto* messages = find_field(body, "messages");
+  if (!messages || !messages->is_array() || messages->empty())
+    return wrong_value("messages", messages ? *messages : Json(nullptr),
+                       "an array of at least one message");
+  out = Json::array();
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    const auto read =
+        read_message((*messages)[i], fmt::format("messages[{}]", i), out);
+    if (!read) return read;
+  }
+  return {};
+}
+
+Json choice_of(const ReplyPart& part) {
+  Json choice = {
+      {"index", 0}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
+  if (part.end) choice["finish_reason"] = finish_word(*part.end);
+  if (part.show_token_ids) choice["token_ids"] = part.token_ids;
+  return choice;
+}
+
+}  // namespace
+
+Result<ChatRequest> parse_chat_request(const Json& body) {
+  ChatRequest out;
+  const auto messages = read_messages(body, out.messages);
+  if (!messages) return messages.error();
+  if (const auto* kwargs = find_field(body, "chat_template_kwargs")) {
+    if (!kwargs->is_object())
+      return wrong_value("chat_template_kwargs", *kwargs, "an object");
+    out.template_kwargs = *kwargs;
+  }
+  auto parameters = parse_parameters(body);
+  if (!parameters) return parameters.error();
+  out.parameters = std::move(*parameters);
+  return out;
+}
+
+Json chat_reply(const ReplyHead& head, const ReplyPart& whole) {
+  auto out = reply_frame(head, "chat.completion");
+  auto choice = choice_of(whole);
+  choice["message"] = {{"role", "assistant"}, {"content", whole.text}};
+  out["choices"] = Json::array({std::move(choice)});
+  if (whole.show_token_ids) out["prompt_token_ids"] = whole.prompt_token_ids;
+  if (whole.end) {
+    out["usage"] = usage_json(*whole.end);
+    add_end(out, *whole.end);
+  }
+  return out;
+}
+
+Json chat_chunk(const ReplyHead& head, const ReplyPart& part) {
+  auto out = reply_frame(head, kChatChunkObject);
+  auto choice = choice_of(part);
+  choice["delta"] = Json::object();
+  if (part.first) choice["delta"]["role"] = "assistant";
+  if (part.first || !part.end) choice["delta"]["content"] = part.text;
+  out["choices"] = Json::array({std::move(choice)});
+  if (part.show_token_ids && part.first)
+    out["prompt_token_ids"] = part.prompt_token_ids;
+  if (part.end) add_end(out, *part.end);
+  return out;
+}
+
+}  // namespace reprise

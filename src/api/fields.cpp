@@ -1,0 +1,91 @@
+#include "api/fields.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace reprise {
+
+namespace {
+
+constexpr std::size_t kShownBytesMax = 64;
+
+}  // namespace
+
+std::string describe_value(const nlohmann::json& value) {
+  if (value.is_array() && !value.empty())
+    return fmt::format("an array of {}", value.size());
+  if (value.is_object() && !value.empty())
+    return fmt::format("an object with {} keys", value.size());
+  const nlohmann::json shown =
+      value.is_string()
+          ? nlohmann::json(
+                value.get_ref<const std::string&>().substr(0, kShownBytesMax))
+          : value;
+  std::string text =
+      shown.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (value.is_string() &&
+      value.get_ref<const std::string&>().size() > kShownBytesMax)
+    text += "...";
+  return text;
+}
+
+Error wrong_value(std::string_view name, const nlohmann::json& value,
+                  std::string_view expected) {
+  return Error{ErrorKind::invalid,
+               fmt::format("`{}` must be {}, not {}.", name, expected,
+                           describe_value(value)),
+               std::string(name)};
+}
+
+const nlohmann::json* find_field(const nlohmann::json& object,
+                                 const char* name) {
+  const auto found = object.find(name);
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+Result<bool> read_bool(const nlohmann::json& object, const char* name,
+                       bool fallback) {
+  const auto* value = find_field(object, name);
+  if (!value) return fallback;
+  if (!value->is_boolean()) return wrong_value(name, *value, "true or false");
+  return value->get<bool>();
+}
+
+Result<double> read_number(const nlohmann::json& object, const char* name,
+                           double fallback, const NumberRange& range) {
+  const auto* value = find_field(object, name);
+  if (!value) return fallback;
+  const auto expected =
+      range.open_min
+          ? fmt::format("a number greater than {} and at most {}", range.min,
+                        range.max)
+          : fmt::format("a number from {} to {}", range.min, range.max);
+  if (!value->is_number()) return wrong_value(name, *value, expected);
+  const double number = value->get<double>();
+  const bool above = range.open_min ? number > range.min : number >= range.min;
+  if (!std::isfinite(number) || !above || number > range.max)
+    return wrong_value(name, *value, expected);
+  return number;
+}
+
+Result<std::optional<std::int64_t>> read_integer(const nlohmann::json& object,
+                                                 const char* name,
+                                                 const IntegerRange& range) {
+  const auto* value = find_field(object, name);
+  if (!value) return std::optional<std::int64_t>{};
+  const auto refused = [&] {
+    return wrong_value(
+        name, *value,
+        fmt::format("an integer from {} to {}", range.min, range.max));
+  };
+  if (!value->is_number_integer()) return refused();
+  if (value->is_number_unsigned() &&
+      value->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+    return refused();
+  const auto number = value->get<std::int64_t>();
+  if (number < range.min || number > range.max) return refused();
+  return std::optional(number);
+}
+
+}  // namespace reprise

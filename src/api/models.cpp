@@ -1,0 +1,20 @@
+#include "api/models.h"
+
+namespace reprise {
+
+nlohmann::json model_json(const ModelCard& card) {
+  return {
+      {"id", card.id},
+      {"object", "model"},
+      {"created", card.created},
+      {"owned_by", "reprise"},
+      {"max_model_len", card.context_tokens},
+      {"meta", {{"n_ctx", card.context_tokens}, {"n_vocab", card.vocabulary}}}};
+}
+
+nlohmann::json model_list_json(const ModelCard& card) {
+  return {{"object", "list"},
+          {"data", nlohmann::json::array({model_json(card)})}};
+}
+
+}  // namespace reprise

@@ -1,0 +1,80 @@
+#include "api/reply.h"
+
+#include <algorithm>
+
+namespace reprise {
+
+namespace {
+
+int cached_tokens(const CacheReport& cache) {
+  return cache.memory_tokens + cache.disk_tokens + cache.remote_tokens;
+}
+
+double per_second(int count, double ms) {
+  return ms > 0 ? 1000.0 * std::max(count, 0) / ms : 0.0;
+}
+
+}  // namespace
+
+nlohmann::json usage_json(const ReplyEnd& end) {
+  return {
+      {"prompt_tokens", end.prompt_tokens},
+      {"completion_tokens", end.completion_tokens},
+      {"total_tokens", end.prompt_tokens + end.completion_tokens},
+      {"prompt_tokens_details", {{"cached_tokens", cached_tokens(end.cache)}}}};
+}
+
+nlohmann::json cache_json(const CacheReport& cache) {
+  nlohmann::json out = {{"memory_tokens", cache.memory_tokens},
+                        {"disk_tokens", cache.disk_tokens},
+                        {"remote_tokens", cache.remote_tokens},
+                        {"evaluated_tokens", cache.evaluated_tokens},
+                        {"miss_reason", nullptr},
+                        {"miss_position", nullptr}};
+  if (const char* reason = to_string(cache.miss_reason)) {
+    out["miss_reason"] = reason;
+    out["miss_position"] = cache.miss_position;
+  }
+  return out;
+}
+
+nlohmann::json timings_json(const ReplyEnd& end) {
+  const Timings& t = end.timings;
+  return {{"cache_n", cached_tokens(end.cache)},
+          {"prompt_n", end.cache.evaluated_tokens},
+          {"prompt_ms", t.prompt_ms},
+          {"prompt_per_second",
+           per_second(end.cache.evaluated_tokens, t.prompt_ms)},
+          {"predicted_n", end.completion_tokens},
+          {"predicted_ms", t.predicted_ms},
+          {"predicted_per_second",
+           per_second(end.completion_tokens - 1, t.predicted_ms)},
+          {"queue_ms", t.queue_ms},
+          {"restore_ms", t.restore_ms}};
+}
+
+void add_end(nlohmann::json& reply, const ReplyEnd& end) {
+  reply["cache"] = cache_json(end.cache);
+  reply["timings"] = timings_json(end);
+}
+
+const char* finish_word(const ReplyEnd& end) {
+  return end.length ? "length" : "stop";
+}
+
+nlohmann::json reply_frame(const ReplyHead& head, const char* object) {
+  return {{"id", head.id},
+          {"object", object},
+          {"created", head.created},
+          {"model", head.model}};
+}
+
+nlohmann::json usage_chunk(const ReplyHead& head, const char* object,
+                           const ReplyEnd& end) {
+  auto out = reply_frame(head, object);
+  out["choices"] = nlohmann::json::array();
+  out["usage"] = usage_json(end);
+  return out;
+}
+
+}  // namespace reprise

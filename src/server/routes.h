@@ -1,0 +1,30 @@
+// Which paths are served, and the replies that need no generation.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "server/http.h"
+#include "server/service.h"
+
+namespace reprise {
+
+enum class Endpoint { chat, completions };
+
+// Where a request goes: a reply that is ready, or an endpoint that generates.
+struct Route {
+  std::variant<HttpReply, Endpoint> target;
+  std::string name;  // of the endpoint, for metrics: "/v1/models", "other"
+};
+
+// GET also serves HEAD; OPTIONS is answered for every path that is served
+// (CORS preflight), 405 carries Allow, 404 names the paths that exist.
+Route find_route(const HttpRequest& request, Service& service);
+
+// Nothing while requests can be served; else why not, for /health and for
+// requests that come too early.
+std::optional<Error> unavailable_reason(
+    const std::optional<EngineStatus>& status);
+
+}  // namespace reprise

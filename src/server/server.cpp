@@ -1,0 +1,180 @@
+#include "server/server.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "server/connection.h"
+#include "server/service.h"
+#include "server/transport.h"
+
+namespace reprise {
+
+namespace asio = boost::asio;
+using asio::awaitable;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+// Between two looks for a free place, or after accept() failed for want of
+// file descriptors.
+constexpr std::chrono::milliseconds kAcceptPause{50};
+
+}  // namespace
+
+struct Server::State {
+  explicit State(const ServerOptions& options) : service(options) {}
+
+  Result<tcp::endpoint> resolve();
+  awaitable<void> accept_loop();
+  awaitable<void> serve_one(std::shared_ptr<Transport> transport);
+  bool make_room();
+  void drain(std::chrono::milliseconds grace);
+
+  Service service;
+  asio::io_context io{1};
+  std::thread thread;
+
+  // Of the I/O thread, once it runs.
+  tcp::acceptor acceptor{io};
+  asio::steady_timer grace_timer{io};
+  std::set<std::shared_ptr<Transport>> connections;
+  bool draining = false;
+  std::uint16_t port = 0;
+};
+
+Server::Server(const ServerOptions& options)
+    : state_(std::make_unique<State>(options)) {}
+
+Server::~Server() {
+  stop(std::chrono::milliseconds(0));
+}
+
+Result<tcp::endpoint> Server::State::resolve() {
+  const auto& options = service.options();
+  error_code error;
+  tcp::resolver resolver(io);
+  const auto found = resolver.resolve(
+      options.host, std::to_string(options.port),
+      tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error || found.empty())
+    return Error{
+        ErrorKind::invalid,
+        fmt::format(
+            "'{}' is not an address of this machine ({}). Try 127.0.0.1 or "
+            "0.0.0.0.",
+            options.host, error.message()),
+        "host"};
+  return found.begin()->endpoint();
+}
+
+Result<void> Server::start() {
+  auto& s = *state_;
+  const auto endpoint = s.resolve();
+  if (!endpoint) return endpoint.error();
+  error_code error;
+  s.acceptor.open(endpoint->protocol(), error);
+  if (!error) s.acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error) s.acceptor.bind(*endpoint, error);
+  if (!error)
+    s.acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error)
+    return Error{
+        ErrorKind::invalid,
+        fmt::format(
+            "Cannot listen on {} port {}: {}. Choose another address or port "
+            "(0 takes any free one).",
+            s.service.options().host, s.service.options().port,
+            error.message()),
+        "port"};
+  s.port = s.acceptor.local_endpoint().port();
+  asio::co_spawn(s.io, s.accept_loop(), asio::detached);
+  s.thread = std::thread([&s] { s.io.run(); });
+  return {};
+}
+
+std::uint16_t Server::port() const {
+  return state_->port;
+}
+
+void Server::set_model(ModelServices model, GenerationBackend backend) {
+  state_->service.set_model(std::move(model), std::move(backend));
+}
+
+awaitable<void> Server::State::accept_loop() {
+  constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
+  asio::steady_timer pause(io);
+  while (acceptor.is_open()) {
+    if (make_room()) {
+      auto [error, socket] = co_await acceptor.async_accept(kAwait);
+      if (draining) co_return;
+      if (!error) {
+        auto transport =
+            std::make_shared<Transport>(std::move(socket), service.options());
+        connections.insert(transport);
+        asio::co_spawn(io, serve_one(std::move(transport)), asio::detached);
+        continue;
+      }
+    }
+    pause.expires_after(kAcceptPause);
+    co_await pause.async_wait(kAwait);
+  }
+}
+
+// A full house: the connections that do nothing make room for those that
+// want something.
+bool Server::State::make_room() {
+  if (connections.size() < service.options().connections_max) return true;
+  for (const auto& transport : connections)
+    if (transport->idle()) {
+      transport->close();
+      break;
+    }
+  return false;
+}
+
+awaitable<void> Server::State::serve_one(std::shared_ptr<Transport> transport) {
+  co_await serve_connection(transport, service);
+  connections.erase(transport);
+  if (draining && connections.empty()) grace_timer.cancel();
+}
+
+void Server::State::drain(std::chrono::milliseconds grace) {
+  draining = true;
+  error_code ignored;
+  acceptor.close(ignored);
+  for (const auto& transport : connections) {
+    if (transport->idle())
+      transport->close();
+    else
+      transport->no_keep_alive();
+  }
+  if (connections.empty()) return;
+  grace_timer.expires_after(grace);
+  grace_timer.async_wait([this](error_code error) {
+    if (error) return;
+    for (const auto& transport : connections) transport->close();
+  });
+}
+
+void Server::stop(std::chrono::milliseconds grace) {
+  auto& s = *state_;
+  if (!s.thread.joinable()) return;
+  asio::post(s.io, [&s, grace] { s.drain(grace); });
+  // With the acceptor and every connection closed the context runs dry.
+  s.thread.join();
+  s.service.pool().join();
+}
+
+}  // namespace reprise
