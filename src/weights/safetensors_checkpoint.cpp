@@ -1,0 +1,286 @@
+#include "weights/safetensors_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+#include "weights/json_result.h"
+#include "weights/mapped_array.h"
+#include "weights/mlx_quantization.h"
+#include "weights/safetensors_file.h"
+
+namespace reprise {
+namespace {
+
+namespace fs = std::filesystem;
+using mlx::core::array;
+using mlx::core::Shape;
+using nlohmann::json;
+
+constexpr std::uintmax_t kJsonBytesMax = 64 << 20;
+const char* const kIndexName = "model.safetensors.index.json";
+
+struct Entry {
+  std::shared_ptr<const MappedFile> file;
+  SafetensorsTensor tensor;
+};
+using Entries = std::map<std::string, Entry>;
+using Settings = std::map<std::string, QuantizationSettings>;  // by module
+
+class SafetensorsCheckpoint final : public Checkpoint {
+ public:
+  SafetensorsCheckpoint(std::string folder, json config, Entries entries,
+                        Settings quantized)
+      : folder_(std::move(folder)),
+        config_(std::move(config)),
+        entries_(std::move(entries)),
+        quantized_(std::move(quantized)) {}
+
+  const json& config() const override { return config_; }
+
+  bool contains(const std::string& name) const override {
+    return entries_.contains(name);
+  }
+
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : entries_) names.push_back(name);
+    return names;
+  }
+
+  array tensor(const std::string& name) const override {
+    const Entry& entry = find(name);
+    const std::size_t dot = name.rfind('.');
+    if (dot != std::string::npos && name.substr(dot) == ".weight" &&
+        quantized_.contains(name.substr(0, dot)))
+      throw std::runtime_error(fmt::format(
+          "tensor '{}' in '{}' is quantized, and a plain one is needed", name,
+          entry.file->path()));
+    return load(entry);
+  }
+
+  std::optional<QuantizedTensor> quantized(
+      const std::string& module) const override {
+    const Entry& words = find(module + ".weight");
+    const auto settings = quantized_.find(module);
+    if (settings == quantized_.end()) return std::nullopt;
+    return QuantizedTensor{.words = load(words),
+                           .scales = load(find(module + ".scales")),
+                           .biases = load(find(module + ".biases")),
+                           .group_size = settings->second.group_size,
+                           .bits = settings->second.bits};
+  }
+
+  std::size_t weight_bytes() const override {
+    std::size_t sum = 0;
+    for (const auto& [name, entry] : entries_) sum += entry.tensor.bytes;
+    return sum;
+  }
+
+ private:
+  const Entry& find(const std::string& name) const {
+    const auto found = entries_.find(name);
+    if (found == entries_.end())
+      throw std::runtime_error(fmt::format(
+          "no tensor '{}' in the safetensors files of '{}'", name, folder_));
+    return found->second;
+  }
+
+  static array load(const Entry& entry) {
+    const auto& shape = entry.tensor.shape;
+    return mapped_array(entry.file, entry.tensor.offset,
+                        Shape(shape.begin(), shape.end()), entry.tensor.dtype);
+  }
+
+  const std::string folder_;
+  const json config_;
+  const Entries entries_;
+  const Settings quantized_;
+};
+
+Result<json> read_json(const fs::path& path) {
+  std::error_code none;
+  if (!fs::is_regular_file(path, none))
+    return Error{
+        ErrorKind::not_found,
+        fmt::format("'{}' is missing: is the folder a model?", path.string())};
+  const auto size = fs::file_size(path, none);
+  if (none || size > kJsonBytesMax)
+    return Error{ErrorKind::corrupt,
+                 fmt::format("'{}' has {} bytes (limit {})", path.string(),
+                             size, kJsonBytesMax)};
+  std::ifstream file(path, std::ios::binary);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  if (!file.read(text.data(), static_cast<std::streamsize>(size)))
+    return Error{ErrorKind::corrupt,
+                 fmt::format("cannot read '{}'", path.string())};
+  try {
+    json value = json::parse(text);
+    if (value.is_object()) return json_result(std::move(value));
+  } catch (const json::exception& e) {
+    return Error{ErrorKind::corrupt, fmt::format("'{}' is not valid JSON: {}",
+                                                 path.string(), e.what())};
+  }
+  return Error{ErrorKind::corrupt,
+               fmt::format("'{}' is not a JSON object", path.string())};
+}
+
+// Adds the file's tensors; those in `wanted` only, if it is given.
+Result<void> add_file(const fs::path& path, const std::set<std::string>* wanted,
+                      Entries& entries) {
+  const auto file = SafetensorsFile::open(path.string());
+  if (!file) return file.error();
+  for (const auto& [name, tensor] : file->tensors()) {
+    if (wanted && !wanted->contains(name)) continue;
+    const auto [at, fresh] = entries.emplace(name, Entry{file->file(), tensor});
+    if (!fresh)
+      return Error{ErrorKind::corrupt,
+                   fmt::format("tensor '{}' is in '{}' and in '{}'", name,
+                               at->second.file->path(), path.string())};
+  }
+  for (const std::string& name : wanted ? *wanted : std::set<std::string>())
+    if (!file->tensors().contains(name))
+      return Error{
+          ErrorKind::corrupt,
+          fmt::format(
+              "the index places tensor '{}' in '{}', which does not have it",
+              name, path.string())};
+  return {};
+}
+
+Result<Entries> read_indexed(const fs::path& folder) {
+  const fs::path path = folder / kIndexName;
+  const auto index = read_json(path);
+  if (!index) return index.error();
+  const auto map = index->find("weight_map");
+  if (map == index->end() || !map->is_object())
+    return Error{ErrorKind::corrupt,
+                 fmt::format("'{}' has no object 'weight_map'", path.string())};
+  std::map<std::string, std::set<std::string>> files;
+  for (const auto& [name, file] : map->items()) {
+    const bool plain = file.is_string() &&
+                       fs::path(file.get<std::string>()).filename() ==
+                           file.get<std::string>() &&
+                       file != "" && file != "." && file != "..";
+    if (!plain)
+      return Error{
+          ErrorKind::corrupt,
+          fmt::format("'{}' places tensor '{}' in {}, which is not a file name",
+                      path.string(), name, file.dump())};
+    files[file.get<std::string>()].insert(name);
+  }
+  Entries entries;
+  for (const auto& [file, names] : files) {
+    const auto added = add_file(folder / file, &names, entries);
+    if (!added) return added.error();
+  }
+  return entries;
+}
+
+Result<Entries> read_unindexed(const fs::path& folder) {
+  std::set<fs::path> files;
+  std::error_code failed;
+  for (const auto& item : fs::directory_iterator(folder, failed)) {
+    const std::string name = item.path().filename().string();
+    if (name.starts_with("model") && name.ends_with(".safetensors"))
+      files.insert(item.path());
+  }
+  if (failed)
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("cannot list '{}': {}", folder.string(), failed.message())};
+  if (files.empty())
+    return Error{ErrorKind::not_found,
+                 fmt::format("'{}' has neither {} nor model*.safetensors",
+                             folder.string(), kIndexName)};
+  Entries entries;
+  for (const fs::path& file : files) {
+    const auto added = add_file(file, nullptr, entries);
+    if (!added) return added.error();
+  }
+  return entries;
+}
+
+bool is_floating(mlx::core::Dtype dtype) {
+  return dtype == mlx::core::float32 || dtype == mlx::core::bfloat16 ||
+         dtype == mlx::core::float16;
+}
+
+// Words, scales and biases of a module must tell of one matrix.
+std::optional<Error> find_contradiction(const std::string& module,
+                                        const Entries& entries,
+                                        const QuantizationSettings& settings) {
+  const auto bad = [&](const std::string& what) {
+    return Error{
+        ErrorKind::corrupt,
+        fmt::format("quantized module '{}' in '{}' {}", module,
+                    entries.at(module + ".scales").file->path(), what)};
+  };
+  const auto words_at = entries.find(module + ".weight");
+  const auto biases_at = entries.find(module + ".biases");
+  if (words_at == entries.end()) return bad("has scales and no weight");
+  if (biases_at == entries.end()) return bad("has scales and no biases");
+  const SafetensorsTensor& words = words_at->second.tensor;
+  const SafetensorsTensor& biases = biases_at->second.tensor;
+  const SafetensorsTensor& scales = entries.at(module + ".scales").tensor;
+  if (words.dtype != mlx::core::uint32)
+    return bad("has a weight that is not U32");
+  if (!is_floating(scales.dtype) || biases.dtype != scales.dtype)
+    return bad("has scales and biases that are not of one floating dtype");
+  const bool shaped = words.shape.size() >= 2 &&
+                      scales.shape.size() == words.shape.size() &&
+                      biases.shape == scales.shape &&
+                      std::equal(words.shape.begin(), words.shape.end() - 1,
+                                 scales.shape.begin()) &&
+                      std::int64_t{words.shape.back()} * 32 ==
+                          std::int64_t{scales.shape.back()} *
+                              settings.group_size * settings.bits;
+  if (shaped) return std::nullopt;
+  return bad(fmt::format(
+      "has words [{}], scales [{}], biases [{}], which do not fit {} bits in "
+      "groups of {}",
+      fmt::join(words.shape, ", "), fmt::join(scales.shape, ", "),
+      fmt::join(biases.shape, ", "), settings.bits, settings.group_size));
+}
+
+Result<Settings> read_quantization(const json& config, const Entries& entries) {
+  const auto quantization = MlxQuantization::from_config(config);
+  if (!quantization) return quantization.error();
+  constexpr std::string_view kScales = ".scales";
+  Settings result;
+  for (const auto& [name, entry] : entries) {
+    if (!name.ends_with(kScales)) continue;
+    const std::string module = name.substr(0, name.size() - kScales.size());
+    const auto settings = quantization->of(module);
+    if (!settings) return settings.error();
+    if (auto error = find_contradiction(module, entries, *settings))
+      return *error;
+    result.emplace(module, *settings);
+  }
+  return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> open_safetensors_checkpoint(
+    const std::string& folder) {
+  auto config = read_json(fs::path(folder) / "config.json");
+  if (!config) return config.error();
+  std::error_code none;
+  auto entries = fs::exists(fs::path(folder) / kIndexName, none)
+                     ? read_indexed(folder)
+                     : read_unindexed(folder);
+  if (!entries) return entries.error();
+  auto quantized = read_quantization(*config, *entries);
+  if (!quantized) return quantized.error();
+  return std::unique_ptr<Checkpoint>(std::make_unique<SafetensorsCheckpoint>(
+      folder, std::move(*config), std::move(*entries), std::move(*quantized)));
+}
+
+}  // namespace reprise
