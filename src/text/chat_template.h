@@ -1,5 +1,8 @@
 // A model's chat template (Jinja, as transformers runs it) → prompt ids.
-// Immutable after loading and safe from any thread.
+// Immutable after loading and safe from any thread. JSON is the ordered kind,
+// since templates print objects in the order in which a client wrote them;
+// the plain kind converts, sorted by key. How deep values are nested is for
+// the caller to bound (64 is fine).
 #pragma once
 
 #include <memory>
@@ -17,26 +20,33 @@ class ChatTemplate {
   // Compiles the source. `specials`: variables every template may use, such
   // as bos_token and eos_token. Errors: invalid with the template's line.
   static Result<std::shared_ptr<const ChatTemplate>> compile(
-      const std::string& source, const nlohmann::json& specials);
+      const std::string& source, const nlohmann::ordered_json& specials);
   ~ChatTemplate();
 
-  // Renders with exactly this context (messages, add_generation_prompt, ...).
-  // `now`: Unix time for strftime_now. Errors: invalid (raise_exception's
-  // text, or the line).
-  Result<std::string> render(const nlohmann::json& context, long now) const;
+  // Renders with this context (messages, add_generation_prompt, ...) and the
+  // specials. `now`: Unix time for strftime_now, which shows it in the
+  // machine's time zone. Errors: invalid (raise_exception's text, or the
+  // line).
+  Result<std::string> render(const nlohmann::ordered_json& context,
+                             long now) const;
 
   struct ChatOptions {
-    nlohmann::json tools = nullptr;
-    nlohmann::json extra = nlohmann::json::object();  // chat_template_kwargs
+    nlohmann::ordered_json tools = nullptr;
+    nlohmann::ordered_json extra =
+        nlohmann::ordered_json::object();  // chat_template_kwargs
     bool add_generation_prompt = true;
   };
   // Messages as a client sent them (OpenAI's shape) → prompt ids. Prepares
   // messages as transformers does (null keys dropped, text parts joined where
   // the template reads strings only, tool-call arguments parsed). Special
   // tokens that a client wrote stay text; those of the template are parsed.
-  // A BOS that both template and tokenizer would add stands once.
+  // A BOS that both template and tokenizer would add stands once; where the
+  // template writes none, only a GGUF vocabulary's add_bos adds it, as the
+  // reference implementation of each format does.
+  // Errors: invalid with the place ("messages[2].content"), unsupported for
+  // images and other media.
   Result<std::vector<TokenId>> encode_chat(
-      const nlohmann::json& messages, const ChatOptions& options,
+      const nlohmann::ordered_json& messages, const ChatOptions& options,
       const Tokenizer& tokenizer) const;
 
  private:

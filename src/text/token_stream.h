@@ -15,9 +15,8 @@ class TokenStream {
  public:
   // Special tokens are not shown. Stop strings: the text ends before the
   // first that appears; empty ones are ignored.
-  TokenStream(
-      std::shared_ptr<const Tokenizer> tokenizer,
-      std::vector<std::string> stop_strings);
+  TokenStream(std::shared_ptr<const Tokenizer> tokenizer,
+              std::vector<std::string> stop_strings);
   ~TokenStream();
   TokenStream(TokenStream&&) noexcept;
 

@@ -15,11 +15,11 @@ namespace reprise {
 
 // A GGUF file's own vocabulary (tokenizer.ggml.*), as its reader found it.
 struct GgufVocabulary {
-  std::string model;                 // "gpt2", ...
-  std::string pre;                   // "smollm", "llama-bpe", ...
+  std::string model;  // "gpt2", ...
+  std::string pre;    // "smollm", "llama-bpe", ...
   std::vector<std::string> tokens;
-  std::vector<std::int32_t> types;   // 1 normal, 3 control, 4 user defined
-  std::vector<std::string> merges;   // "a b"
+  std::vector<std::int32_t> types;  // 1 normal, 3 control, 4 user defined
+  std::vector<std::string> merges;  // "a b"
   bool add_bos = false;
   TokenId bos = -1;
   TokenId eos = -1;
@@ -40,13 +40,13 @@ class Tokenizer {
     parse,  // special tokens in the text become their ids
   };
   // No BOS is added here. Errors: invalid for text that is not UTF-8.
-  Result<std::vector<TokenId>> encode(
-      std::string_view text, Specials specials) const;
+  Result<std::vector<TokenId>> encode(std::string_view text,
+                                      Specials specials) const;
 
   // Errors: invalid with the id if one is outside the vocabulary. Special
   // tokens are left out if skip_specials.
-  Result<std::string> decode(
-      std::span<const TokenId> ids, bool skip_specials) const;
+  Result<std::string> decode(std::span<const TokenId> ids,
+                             bool skip_specials) const;
 
   // Splits where special tokens stand, tokenizes each piece between them
   // once and remembers the result (bounded, thread-safe).
@@ -58,7 +58,14 @@ class Tokenizer {
   int size() const;  // ids are 0 .. size() - 1
   std::vector<std::string> special_tokens() const;
 
+  // What the tokenizer's own rules put before a plain prompt (not a chat: its
+  // template does that), or -1: add_bos of a GGUF vocabulary, the
+  // post-processor of a tokenizer.json. A prompt that begins with it already
+  // is left as it is.
+  TokenId prompt_bos() const;
+
  private:
+  friend class ChatTemplate;
   friend class TokenStream;
   struct State;
   explicit Tokenizer(std::unique_ptr<State> state);
