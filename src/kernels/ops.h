@@ -41,7 +41,8 @@ struct QuantizedMatrix {
 array matmul(const array& x, const array& w);
 array matmul(const array& x, const QuantizedMatrix& w);
 
-// Rows `ids` (int32 [T]) of a [N, K] matrix, as `dtype` [T, K].
+// Rows `ids` (int32 [T]) of a [N, K] matrix, as `dtype` [T, K]. An id that is
+// no row fails the evaluation, not the call.
 array take_rows(const array& w, const array& ids, mlx::core::Dtype dtype);
 array take_rows(
     const QuantizedMatrix& w, const array& ids, mlx::core::Dtype dtype);
