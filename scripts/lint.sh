@@ -22,7 +22,7 @@ fi
 clang-format-16 --dry-run -Werror "${sources[@]}"
 echo "[lint] ${#sources[@]} files: format is right"
 
-[ -f build/dev/compile_commands.json ] || cmake --preset dev >/dev/null
+cmake --preset dev >/dev/null  # again each time: new files, new commands
 mapfile -t units < <(printf '%s\n' "${sources[@]}" | grep -E '\.(cpp|cc)$')
 # One process a file, as many as there are cores; each says its name first,
 # so that a long run shows where it is.
