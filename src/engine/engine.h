@@ -19,6 +19,9 @@ namespace reprise {
 
 using EventSink = std::function<void(const Event&)>;
 
+// A clock that only goes forward. Called from any thread.
+using SteadyClock = std::function<std::chrono::steady_clock::time_point()>;
+
 // Makes the runner, on the engine's thread: MLX arrays belong to the thread
 // that made them. Throws std::exception when the model cannot be loaded.
 using RunnerFactory = std::function<std::unique_ptr<Runner>()>;
@@ -27,16 +30,19 @@ enum class EngineHealth { loading, ready, failed, stuck };
 
 struct EngineStatus {
   EngineHealth health = EngineHealth::loading;
-  std::string failure;          // why, for failed
-  RunnerInfo runner;            // once ready
-  SchedulerStatus scheduler;    // as of the last step
+  std::string failure;        // why, for failed
+  RunnerInfo runner;          // once ready
+  SchedulerStatus scheduler;  // as of the last step
   double seconds_since_heartbeat = 0;
 };
 
 struct EngineOptions {
   int parallel = 4;
   int context_tokens = 0;  // 0: the model's
+  // A step that takes longer means stuck, as does an idle engine that has not
+  // looked into its inbox for 2 s.
   std::chrono::milliseconds step_timeout{60'000};
+  SteadyClock now = {};  // the system's, unless a test brings its own
 };
 
 class Engine {
@@ -47,8 +53,10 @@ class Engine {
   // Blocks until loading has ended. Errors: the reason.
   Result<void> wait_ready();
 
-  // The sink gets this request's events: tokens, then one Finish. Errors: as
-  // Scheduler::add, unavailable while loading or stopping.
+  // The sink gets this request's events: tokens, then one Finish. A sink that
+  // throws has its request cancelled. Errors: as Scheduler::add, invalid for
+  // a token outside the vocabulary, unavailable while loading, after a
+  // failure or while stopping.
   Result<RequestId> submit(Request request, EventSink sink);
 
   // The request stops costing within one step. Unknown ids are ignored.
