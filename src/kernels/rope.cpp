@@ -52,6 +52,12 @@ RopeTable rope_table(const RaggedBatch& batch, const array& frequencies) {
   known.eval();
   const int count = known.shape(0);
   const auto stride = known.strides(0);
+  int rows = 0;
+  for (const RaggedSpan& span : batch.spans) rows += span.row_count;
+  if (rows != batch.tokens)
+    throw std::invalid_argument(fmt::format(
+        "[rope_table] a batch of {} tokens whose spans have {} rows",
+        batch.tokens, rows));
   std::vector<float> cos, sin;
   cos.reserve(static_cast<std::size_t>(batch.tokens) * count);
   sin.reserve(cos.capacity());
@@ -66,10 +72,7 @@ RopeTable rope_table(const RaggedBatch& batch, const array& frequencies) {
         cos.push_back(static_cast<float>(std::cos(double{angle})));
         sin.push_back(static_cast<float>(std::sin(double{angle})));
       }
-  const mlx::core::Shape shape = {
-      static_cast<int>(cos.size() /
-                       static_cast<std::size_t>(count > 0 ? count : 1)),
-      count};
+  const mlx::core::Shape shape = {batch.tokens, count};
   return {array(cos.begin(), shape, mlx::core::float32),
           array(sin.begin(), shape, mlx::core::float32)};
 }

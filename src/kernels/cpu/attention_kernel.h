@@ -240,8 +240,11 @@ class ItemRun {
   // Sixteen dimensions from d of the first `valid` of sixteen positions.
   void turn_keys(const T* keys, int d, int valid, float* to) const {
     Vec16 m[16];
-    for (int p = 0; p < 16; ++p)
-      m[p] = p < valid ? load_dims(keys + p * pool_row_, d) : zeros();
+    if (valid >= 16 && dim_ - d >= 16)
+      for (int p = 0; p < 16; ++p) m[p] = load(keys + p * pool_row_ + d);
+    else
+      for (int p = 0; p < 16; ++p)
+        m[p] = p < valid ? load_dims(keys + p * pool_row_, d) : zeros();
     transpose(m);
     for (int i = 0; i < 16; ++i) store(to + i * kAttentionTile, m[i]);
   }
@@ -249,7 +252,7 @@ class ItemRun {
   // Up to kBlockRows query rows from `first` against the tile in the buffers.
   void attend_rows(int tile, int first, int count, const State& s) const {
     float scores[kBlockRows * kAttentionTile];
-    float rescale[kBlockRows];
+    float rescale[16];
     int seen[kBlockRows];  // positions of this tile that a row may look at
     for (int r = 0; r < count; ++r) {
       const int position = item_.position + (first + r) / group_;
@@ -260,9 +263,7 @@ class ItemRun {
     multiply<false>({queries_ + first * wide_, wide_, keys_, kAttentionTile, 0,
                      dim_, scores, kAttentionTile, nullptr},
                     count, (most + 15) / 16);
-    for (int r = 0; r < count; ++r)
-      rescale[r] = soften(scores + r * kAttentionTile, seen[r],
-                          s.maximum + first + r, s.sums + 16 * (first + r));
+    soften(scores, seen, count, s, first, rescale);
 
     float* out = s.values + first * wide_;
     multiply<true>({scores, kAttentionTile, tile_values_, tile_values_row_, 0,
@@ -279,9 +280,24 @@ class ItemRun {
             1, wide_ / 16);
   }
 
-  // Turns the first `seen` scores of a row into weights and adds them to its
-  // sums. Returns what the row's values of earlier tiles are to be scaled by.
-  static float soften(float* scores, int seen, float* maximum, float* sums) {
+  // Turns the first seen[r] scores of each row into weights and adds them to
+  // the rows' sums. rescale[r]: what values of earlier tiles are to be
+  // multiplied by. One loop after the other, because each is a chain of slow
+  // steps for one row, and the rows' chains overlap.
+  static void soften(float* scores, const int* seen, int count, const State& s,
+                     int first, float* rescale) {
+    float change[16] = {};
+    for (int r = 0; r < count; ++r)
+      change[r] = raise_maximum(scores + r * kAttentionTile, seen[r],
+                                s.maximum + first + r);
+    store(rescale, exp(load(change)));
+    for (int r = 0; r < count; ++r)
+      weigh(scores + r * kAttentionTile, seen[r], s.maximum[first + r],
+            rescale[r], s.sums + 16 * (first + r));
+  }
+
+  // Returns the old maximum minus the new one.
+  static float raise_maximum(float* scores, int seen, float* maximum) {
     const int vectors = (seen + 15) / 16;
     for (int i = seen; i < 16 * vectors; ++i) scores[i] = -__builtin_inff();
     // max() hands on its second argument where the first is not a number.
@@ -289,20 +305,25 @@ class ItemRun {
     for (int v = 0; v < vectors; ++v) top = max(load(scores + 16 * v), top);
     const float tile_top = lane_max(top);
     const float before = *maximum;
-    const float now = tile_top > before ? tile_top : before;
-    *maximum = now;
-    float scale[16];
-    store(scale, exp(broadcast(before - now)));
-    Vec16 all = mul(load(sums), broadcast(scale[0]));
-    for (int v = 0; v < vectors; ++v) {
-      Vec16 weight = exp(sub(load(scores + 16 * v), broadcast(now)));
-      store(scores + 16 * v, weight);
-      if (seen - 16 * v < 16)
-        weight = load_first(scores + 16 * v, seen - 16 * v);
+    *maximum = tile_top > before ? tile_top : before;
+    return before - *maximum;
+  }
+
+  static void weigh(float* scores, int seen, float maximum, float rescale,
+                    float* sums) {
+    const Vec16 top = broadcast(maximum);
+    Vec16 all = mul(load(sums), broadcast(rescale));
+    int i = 0;
+    for (; i + 16 <= seen; i += 16) {
+      const Vec16 weight = exp(sub(load(scores + i), top));
+      store(scores + i, weight);
       all = add(all, weight);
     }
+    if (i < seen) {
+      store(scores + i, exp(sub(load(scores + i), top)));
+      all = add(all, load_first(scores + i, seen - i));
+    }
     store(sums, all);
-    return scale[0];
   }
 
   const AttentionTask& task_;
