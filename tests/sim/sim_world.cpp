@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/limits.h"
 #include "sampling/sampler.h"
 
 namespace reprise::sim {
@@ -135,6 +136,10 @@ std::string SimWorld::complaint() const {
   const auto status = scheduler_.status();
   if (status.blocks_held != 0)
     return fmt::format("{} blocks are held by nobody", status.blocks_held);
+  // Before each preemption lies a quantum of progress.
+  if (status.preemptions * kQuantumTokens > status.evaluated_tokens)
+    return fmt::format("{} preemptions for {} evaluated tokens",
+                       status.preemptions, status.evaluated_tokens);
   return {};
 }
 
