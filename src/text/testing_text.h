@@ -1,6 +1,7 @@
 // What the tests of this folder share.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -12,17 +13,11 @@ namespace reprise::testing {
 std::string fixture_path(const std::string& name);
 nlohmann::ordered_json read_fixture(const std::string& name);
 
-// A byte-level vocabulary of 512 tokens with roles and thinking marks, and a
-// SentencePiece-like one whose decoder falls back to bytes.
-std::shared_ptr<const Tokenizer> byte_level_tokenizer();
-std::shared_ptr<const Tokenizer> metaspace_tokenizer();
+// From a tokenizer.json below tests/fixtures, loaded once.
+std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& name);
 
-// The demo model's own file.
-struct SmolLM2 {
-  GgufVocabulary vocabulary;
-  std::string chat_template;
-};
-SmolLM2 read_smollm2();
+// The one that is like SentencePiece: its decoder falls back to bytes.
+std::shared_ptr<const Tokenizer> metaspace_tokenizer();
 
 // Every byte a token, named as byte-level vocabularies do, then "ab", "abc"
 // and the controls "<bos>" and "<eos>".

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "text/testing_text.h"
@@ -10,6 +11,11 @@ namespace reprise {
 namespace {
 
 using Ids = std::vector<TokenId>;
+
+// 512 byte-level tokens, with roles and thinking marks.
+std::shared_ptr<const Tokenizer> byte_level_tokenizer() {
+  return testing::load_tokenizer("llama/hf/tokenizer.json");
+}
 
 bool whole_characters(const std::string& text) {
   // A piece neither begins inside a character nor ends inside one.
@@ -128,7 +134,7 @@ TEST(TokenStream, ByteFallbackThatGoesWrongIsNoError) {
 }
 
 TEST(TokenStream, SpecialTokensAreNotShown) {
-  const auto t = testing::byte_level_tokenizer();
+  const auto t = byte_level_tokenizer();
   const auto ids =
       *t->encode("<|user|>hi<|end|>there<think>", Tokenizer::Specials::parse);
   EXPECT_EQ(stream(t, ids).text, "hithere<think>");
