@@ -12,8 +12,6 @@ namespace reprise {
 
 namespace {
 
-using Json = nlohmann::json;
-
 // OpenAI's part types that carry something other than text.
 struct PartKind {
   const char* type;

@@ -1,8 +1,7 @@
 // /v1/chat/completions: OpenAI's JSON ↔ plain values.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "api/json.h"
 #include "api/parameters.h"
 #include "api/reply.h"
 #include "base/result.h"
@@ -13,20 +12,20 @@ struct ChatRequest {
   // Not empty. Each is an object with a role that templates know (developer
   // has become system) and, where the client gave one, a content that is a
   // string or an array of text parts. All other keys are the client's.
-  nlohmann::json messages;
-  nlohmann::json template_kwargs = nlohmann::json::object();
+  Json messages;
+  Json template_kwargs = Json::object();
   GenerationParameters parameters;
 };
 
 // `body` is an object. Errors: invalid and unsupported, with the place
 // ("messages[2].content[0]"), the value and what is accepted.
-Result<ChatRequest> parse_chat_request(const nlohmann::json& body);
+Result<ChatRequest> parse_chat_request(const Json& body);
 
 // Not streamed.
-nlohmann::json chat_reply(const ReplyHead& head, const ReplyPart& whole);
+Json chat_reply(const ReplyHead& head, const ReplyPart& whole);
 
 // Streamed: the first part opens with the role, the last has no text.
-nlohmann::json chat_chunk(const ReplyHead& head, const ReplyPart& part);
+Json chat_chunk(const ReplyHead& head, const ReplyPart& part);
 inline constexpr char kChatChunkObject[] = "chat.completion.chunk";
 
 }  // namespace reprise

@@ -8,7 +8,6 @@ namespace reprise {
 
 namespace {
 
-using Json = nlohmann::json;
 using Prompt = std::variant<std::string, std::vector<TokenId>>;
 
 Result<Prompt> read_ids(const Json& ids, const std::string& place,

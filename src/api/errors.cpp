@@ -10,8 +10,8 @@ const char* error_type(int status) {
   return status >= 500 ? "server_error" : "invalid_request_error";
 }
 
-nlohmann::json text_or_null(const std::string& text) {
-  return text.empty() ? nlohmann::json(nullptr) : nlohmann::json(text);
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ int http_status(const Error& error) {
   return 500;
 }
 
-nlohmann::json error_body(int status, const Error& error) {
+Json error_body(int status, const Error& error) {
   return {{"error",
            {{"message", error.message},
             {"type", error_type(status)},
@@ -47,8 +47,8 @@ nlohmann::json error_body(int status, const Error& error) {
             {"code", text_or_null(error.code)}}}};
 }
 
-std::string dump(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+std::string dump(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace reprise

@@ -12,25 +12,23 @@ constexpr std::size_t kShownBytesMax = 64;
 
 }  // namespace
 
-std::string describe_value(const nlohmann::json& value) {
+std::string describe_value(const Json& value) {
   if (value.is_array() && !value.empty())
     return fmt::format("an array of {}", value.size());
   if (value.is_object() && !value.empty())
     return fmt::format("an object with {} keys", value.size());
-  const nlohmann::json shown =
+  const Json shown =
       value.is_string()
-          ? nlohmann::json(
-                value.get_ref<const std::string&>().substr(0, kShownBytesMax))
+          ? Json(value.get_ref<const std::string&>().substr(0, kShownBytesMax))
           : value;
-  std::string text =
-      shown.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  std::string text = shown.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (value.is_string() &&
       value.get_ref<const std::string&>().size() > kShownBytesMax)
     text += "...";
   return text;
 }
 
-Error wrong_value(std::string_view name, const nlohmann::json& value,
+Error wrong_value(std::string_view name, const Json& value,
                   std::string_view expected) {
   return Error{ErrorKind::invalid,
                fmt::format("`{}` must be {}, not {}.", name, expected,
@@ -38,21 +36,19 @@ Error wrong_value(std::string_view name, const nlohmann::json& value,
                std::string(name)};
 }
 
-const nlohmann::json* find_field(const nlohmann::json& object,
-                                 const char* name) {
+const Json* find_field(const Json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
 
-Result<bool> read_bool(const nlohmann::json& object, const char* name,
-                       bool fallback) {
+Result<bool> read_bool(const Json& object, const char* name, bool fallback) {
   const auto* value = find_field(object, name);
   if (!value) return fallback;
   if (!value->is_boolean()) return wrong_value(name, *value, "true or false");
   return value->get<bool>();
 }
 
-Result<double> read_number(const nlohmann::json& object, const char* name,
+Result<double> read_number(const Json& object, const char* name,
                            double fallback, const NumberRange& range) {
   const auto* value = find_field(object, name);
   if (!value) return fallback;
@@ -69,7 +65,7 @@ Result<double> read_number(const nlohmann::json& object, const char* name,
   return number;
 }
 
-Result<std::optional<std::int64_t>> read_integer(const nlohmann::json& object,
+Result<std::optional<std::int64_t>> read_integer(const Json& object,
                                                  const char* name,
                                                  const IntegerRange& range) {
   const auto* value = find_field(object, name);

@@ -4,28 +4,26 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "api/json.h"
 #include "base/result.h"
 
 namespace reprise {
 
 // A value for an error message: short, ASCII, whole only where it is small.
-std::string describe_value(const nlohmann::json& value);
+std::string describe_value(const Json& value);
 
 // invalid: "`name` must be <expected>, not <value>."
-Error wrong_value(std::string_view name, const nlohmann::json& value,
+Error wrong_value(std::string_view name, const Json& value,
                   std::string_view expected);
 
 // The field, or nullptr where it is absent or null. `object` is an object.
-const nlohmann::json* find_field(const nlohmann::json& object,
-                                 const char* name);
+const Json* find_field(const Json& object, const char* name);
 
-Result<bool> read_bool(const nlohmann::json& object, const char* name,
-                       bool fallback);
+Result<bool> read_bool(const Json& object, const char* name, bool fallback);
 
 // Any finite number in [min, max]; with open_min, min itself is refused.
 struct NumberRange {
@@ -33,7 +31,7 @@ struct NumberRange {
   double max = 0;
   bool open_min = false;
 };
-Result<double> read_number(const nlohmann::json& object, const char* name,
+Result<double> read_number(const Json& object, const char* name,
                            double fallback, const NumberRange& range);
 
 // Whole numbers in [min, max]. A number with a point or an exponent is
@@ -42,7 +40,7 @@ struct IntegerRange {
   std::int64_t min = 0;
   std::int64_t max = 0;
 };
-Result<std::optional<std::int64_t>> read_integer(const nlohmann::json& object,
+Result<std::optional<std::int64_t>> read_integer(const Json& object,
                                                  const char* name,
                                                  const IntegerRange& range);
 

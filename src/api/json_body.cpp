@@ -4,14 +4,13 @@
 
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 namespace reprise {
 
 namespace {
-
-using Json = nlohmann::json;
 
 // The parser's own sentence without its prefix and without the text it quotes,
 // which can be megabytes long and need not be UTF-8.
@@ -48,7 +47,8 @@ class Builder : public nlohmann::json_sax<Json> {
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    if (open_.back()->contains(name)) {
+    auto& known = keys_.back();
+    if (!known.insert(name).second) {
       const Json shown = name.substr(0, 64);
       return refuse(fmt::format(
           "the key {} stands twice in one object",
@@ -75,7 +75,10 @@ class Builder : public nlohmann::json_sax<Json> {
     Json& parent = *open_.back();
     if (parent.is_array())
       return &parent.get_ref<Json::array_t&>().emplace_back(std::move(value));
-    return &(parent[std::move(key_)] = std::move(value));
+    // The object's own ways to add a key search it first, from end to end; we
+    // know already that the key is new.
+    Json::object_t::Container& pairs = parent.get_ref<Json::object_t&>();
+    return &pairs.emplace_back(std::move(key_), std::move(value)).second;
   }
 
   bool add(Json value) {
@@ -94,16 +97,19 @@ class Builder : public nlohmann::json_sax<Json> {
     // The address stays valid while the container is open: its parent gets no
     // further element before it is closed.
     open_.push_back(place(std::move(value)));
+    keys_.emplace_back();
     return true;
   }
 
   bool close() {
     open_.pop_back();
+    keys_.pop_back();
     return true;
   }
 
   Json root_;
   std::vector<Json*> open_;
+  std::vector<std::unordered_set<std::string>> keys_;  // of each in open_
   std::string key_;
   std::size_t values_ = 0;
   std::optional<std::string> fault_;
@@ -111,7 +117,7 @@ class Builder : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-Result<nlohmann::json> parse_json_object(std::string_view text) {
+Result<Json> parse_json_object(std::string_view text) {
   Builder builder;
   const bool parsed = Json::sax_parse(text.begin(), text.end(), &builder);
   if (!parsed)

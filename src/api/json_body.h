@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "api/json.h"
 #include "base/result.h"
 
 namespace reprise {
@@ -20,6 +20,6 @@ inline constexpr std::size_t kJsonValuesMax = std::size_t{4} << 20;
 // is not UTF-8, numbers beyond a double), for a key that stands twice in one
 // object, for more depth or values than the limits, and for any value that is
 // not an object.
-Result<nlohmann::json> parse_json_object(std::string_view text);
+Result<Json> parse_json_object(std::string_view text);
 
 }  // namespace reprise

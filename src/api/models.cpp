@@ -2,7 +2,7 @@
 
 namespace reprise {
 
-nlohmann::json model_json(const ModelCard& card) {
+Json model_json(const ModelCard& card) {
   return {
       {"id", card.id},
       {"object", "model"},
@@ -12,9 +12,8 @@ nlohmann::json model_json(const ModelCard& card) {
       {"meta", {{"n_ctx", card.context_tokens}, {"n_vocab", card.vocabulary}}}};
 }
 
-nlohmann::json model_list_json(const ModelCard& card) {
-  return {{"object", "list"},
-          {"data", nlohmann::json::array({model_json(card)})}};
+Json model_list_json(const ModelCard& card) {
+  return {{"object", "list"}, {"data", Json::array({model_json(card)})}};
 }
 
 }  // namespace reprise

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "api/json.h"
 
 namespace reprise {
 
@@ -15,9 +16,9 @@ struct ModelCard {
 };
 
 // {id, object: "model", created, owned_by, max_model_len, meta}
-nlohmann::json model_json(const ModelCard& card);
+Json model_json(const ModelCard& card);
 
 // {object: "list", data: [model]}
-nlohmann::json model_list_json(const ModelCard& card);
+Json model_list_json(const ModelCard& card);
 
 }  // namespace reprise

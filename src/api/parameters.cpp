@@ -11,8 +11,6 @@ namespace reprise {
 
 namespace {
 
-using Json = nlohmann::json;
-
 // Parameters that clients of OpenAI, llama.cpp and vLLM send and that nothing
 // here serves yet, each with the values that change nothing (null never does).
 const Json& unserved_parameters() {

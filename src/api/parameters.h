@@ -5,11 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "api/json.h"
 #include "base/result.h"
 #include "request/request.h"
 
@@ -34,9 +34,9 @@ struct GenerationParameters {
 // wrong type or a value out of range, with parameter, value and limit;
 // unsupported for a parameter that is known, not served yet, and asks for
 // something that would change the reply.
-Result<GenerationParameters> parse_parameters(const nlohmann::json& body);
+Result<GenerationParameters> parse_parameters(const Json& body);
 
 // The `model` that the client named, or empty. Errors: invalid.
-Result<std::string> parse_model_name(const nlohmann::json& body);
+Result<std::string> parse_model_name(const Json& body);
 
 }  // namespace reprise

@@ -16,7 +16,7 @@ double per_second(int count, double ms) {
 
 }  // namespace
 
-nlohmann::json usage_json(const ReplyEnd& end) {
+Json usage_json(const ReplyEnd& end) {
   return {
       {"prompt_tokens", end.prompt_tokens},
       {"completion_tokens", end.completion_tokens},
@@ -24,13 +24,13 @@ nlohmann::json usage_json(const ReplyEnd& end) {
       {"prompt_tokens_details", {{"cached_tokens", cached_tokens(end.cache)}}}};
 }
 
-nlohmann::json cache_json(const CacheReport& cache) {
-  nlohmann::json out = {{"memory_tokens", cache.memory_tokens},
-                        {"disk_tokens", cache.disk_tokens},
-                        {"remote_tokens", cache.remote_tokens},
-                        {"evaluated_tokens", cache.evaluated_tokens},
-                        {"miss_reason", nullptr},
-                        {"miss_position", nullptr}};
+Json cache_json(const CacheReport& cache) {
+  Json out = {{"memory_tokens", cache.memory_tokens},
+              {"disk_tokens", cache.disk_tokens},
+              {"remote_tokens", cache.remote_tokens},
+              {"evaluated_tokens", cache.evaluated_tokens},
+              {"miss_reason", nullptr},
+              {"miss_position", nullptr}};
   if (const char* reason = to_string(cache.miss_reason)) {
     out["miss_reason"] = reason;
     out["miss_position"] = cache.miss_position;
@@ -38,7 +38,7 @@ nlohmann::json cache_json(const CacheReport& cache) {
   return out;
 }
 
-nlohmann::json timings_json(const ReplyEnd& end) {
+Json timings_json(const ReplyEnd& end) {
   const Timings& t = end.timings;
   return {{"cache_n", cached_tokens(end.cache)},
           {"prompt_n", end.cache.evaluated_tokens},
@@ -53,7 +53,7 @@ nlohmann::json timings_json(const ReplyEnd& end) {
           {"restore_ms", t.restore_ms}};
 }
 
-void add_end(nlohmann::json& reply, const ReplyEnd& end) {
+void add_end(Json& reply, const ReplyEnd& end) {
   reply["cache"] = cache_json(end.cache);
   reply["timings"] = timings_json(end);
 }
@@ -62,17 +62,17 @@ const char* finish_word(const ReplyEnd& end) {
   return end.length ? "length" : "stop";
 }
 
-nlohmann::json reply_frame(const ReplyHead& head, const char* object) {
+Json reply_frame(const ReplyHead& head, const char* object) {
   return {{"id", head.id},
           {"object", object},
           {"created", head.created},
           {"model", head.model}};
 }
 
-nlohmann::json usage_chunk(const ReplyHead& head, const char* object,
-                           const ReplyEnd& end) {
+Json usage_chunk(const ReplyHead& head, const char* object,
+                 const ReplyEnd& end) {
   auto out = reply_frame(head, object);
-  out["choices"] = nlohmann::json::array();
+  out["choices"] = Json::array();
   out["usage"] = usage_json(end);
   return out;
 }

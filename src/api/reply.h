@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 
+#include "api/json.h"
 #include "request/event.h"
 #include "request/request.h"
 
@@ -40,28 +40,28 @@ struct ReplyPart {
 
 // {prompt_tokens, completion_tokens, total_tokens,
 //  prompt_tokens_details: {cached_tokens}}
-nlohmann::json usage_json(const ReplyEnd& end);
+Json usage_json(const ReplyEnd& end);
 
 // {memory_tokens, disk_tokens, remote_tokens, evaluated_tokens, miss_reason,
 //  miss_position}; the last two are null on a full hit.
-nlohmann::json cache_json(const CacheReport& cache);
+Json cache_json(const CacheReport& cache);
 
 // llama.cpp's keys, queue_ms and restore_ms. prompt_n counts the evaluated
 // tokens, cache_n the reused ones. predicted_ms starts at the first token, so
 // predicted_per_second counts the tokens after it. A speed without a duration
 // is 0.
-nlohmann::json timings_json(const ReplyEnd& end);
+Json timings_json(const ReplyEnd& end);
 
 // Adds `usage`-free end matter to a chunk or a whole reply: cache, timings.
-void add_end(nlohmann::json& reply, const ReplyEnd& end);
+void add_end(Json& reply, const ReplyEnd& end);
 
 const char* finish_word(const ReplyEnd& end);  // "stop" or "length"
 
 // {id, object, created, model}, the frame of every reply and chunk.
-nlohmann::json reply_frame(const ReplyHead& head, const char* object);
+Json reply_frame(const ReplyHead& head, const char* object);
 
 // The last chunk before [DONE] for a client that asked for usage: no choices.
-nlohmann::json usage_chunk(const ReplyHead& head, const char* object,
-                           const ReplyEnd& end);
+Json usage_chunk(const ReplyHead& head, const char* object,
+                 const ReplyEnd& end);
 
 }  // namespace reprise

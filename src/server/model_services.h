@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,6 @@ struct ModelServices {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;  // null: no chat
   std::vector<TokenId> eos;                           // each ends a reply
-  std::optional<TokenId> bos;  // put before text prompts of /v1/completions
   int context_tokens = 0;    // prompt + reply: what the engine will accept, so
                              // the smaller of context and state memory
   int vocabulary = 0;        // token ids in prompts are below this

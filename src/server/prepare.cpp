@@ -17,7 +17,6 @@ namespace reprise {
 
 namespace {
 
-using Json = nlohmann::json;
 using Ids = std::vector<TokenId>;
 
 struct Parsed {
@@ -70,8 +69,9 @@ Result<Parsed> parse_completion(const Json& body, const ModelServices& model) {
   auto ids =
       model.tokenizer->encode_prompt(std::get<std::string>(completion->prompt));
   if (!ids) return about("prompt", ids.error());
-  if (model.bos && (ids->empty() || ids->front() != *model.bos))
-    ids->insert(ids->begin(), *model.bos);
+  const TokenId bos = model.tokenizer->prompt_bos();
+  if (bos >= 0 && (ids->empty() || ids->front() != bos))
+    ids->insert(ids->begin(), bos);
   return Parsed{std::move(*ids), std::move(completion->parameters)};
 }
 

@@ -15,7 +15,7 @@ namespace reprise {
 
 namespace {
 
-std::string event_line(const nlohmann::json& value) {
+std::string event_line(const Json& value) {
   return "data: " + dump(value) + "\n\n";
 }
 

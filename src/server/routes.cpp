@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -13,8 +12,6 @@
 namespace reprise {
 
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr char kModelPrefix[] = "/v1/models/";
 
