@@ -85,22 +85,23 @@ void multiply(const Product& p, int rows, int vectors) {
   multiply_rows<R, kAccumulate>(p, vectors);
 }
 
-// What the tiles of a chunk leave behind, for `rows` query rows: running
-// maximum [rows], sums of weights [rows][16], sums of values [rows][wide].
+// What the tiles of a chunk leave behind, for `rows` query rows: sums of
+// values [rows][wide], sums of weights [rows][16], running maximum [rows].
 struct State {
-  float* maximum;
-  float* sums;
   float* values;
+  float* sums;
+  float* maximum;
 
-  State(float* memory, int rows)
-      : maximum(memory), sums(memory + rows), values(memory + 17 * rows) {}
+  State(float* memory, int rows, int wide)
+      : values(memory), sums(values + rows * wide), maximum(sums + rows * 16) {}
 };
 
 inline int least(int a, int b) {
   return a < b ? a : b;
 }
 
-// An item with elements of type T. Its working memory: queries, a tile of
+// An item with elements of type T. Its working memory, aligned to 64 bytes
+// (a vector across two cache lines takes two loads): queries, a tile of
 // keys, a tile of values, and two states.
 template <typename T>
 class ItemRun {
@@ -122,9 +123,11 @@ class ItemRun {
   int chunks() const { return (end_ + kAttentionChunk - 1) / kAttentionChunk; }
 
   State state(const float* memory) const {
-    return {const_cast<float*>(memory), rows_};
+    return {const_cast<float*>(memory), rows_, wide_};
   }
-  int state_size() const { return rows_ * (17 + wide_); }
+  std::size_t state_size() const {
+    return attention_state_size(task_, item_.tokens);
+  }
   State total() const { return state(states_); }
   State next() const { return state(states_ + state_size()); }
 
@@ -251,8 +254,8 @@ class ItemRun {
 
   // Up to kBlockRows query rows from `first` against the tile in the buffers.
   void attend_rows(int tile, int first, int count, const State& s) const {
-    float scores[kBlockRows * kAttentionTile];
-    float rescale[16];
+    alignas(64) float scores[kBlockRows * kAttentionTile];
+    alignas(64) float rescale[16];
     int seen[kBlockRows];  // positions of this tile that a row may look at
     for (int r = 0; r < count; ++r) {
       const int position = item_.position + (first + r) / group_;
@@ -286,7 +289,7 @@ class ItemRun {
   // steps for one row, and the rows' chains overlap.
   static void soften(float* scores, const int* seen, int count, const State& s,
                      int first, float* rescale) {
-    float change[16] = {};
+    alignas(64) float change[16] = {};
     for (int r = 0; r < count; ++r)
       change[r] = raise_maximum(scores + r * kAttentionTile, seen[r],
                                 s.maximum + first + r);

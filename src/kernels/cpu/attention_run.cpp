@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/scratch.h"
 #include "kernels/cpu/thread_pool.h"
 
 namespace reprise::kernels::cpu {
@@ -31,7 +32,7 @@ class AttentionRun {
     for (const RaggedSpan& span : batch.spans) add_span(span);
     // Later tokens see more positions; the longest pieces go first.
     std::reverse(whole_.begin(), whole_.end());
-    states_.resize(states_size_);
+    states_ = state_memory(states_size_);
   }
 
   void run() {
@@ -40,10 +41,9 @@ class AttentionRun {
     for_each(count, [this, chunks](int i) {
       i < chunks ? run_chunk(chunks_[i]) : run_whole(whole_[i - chunks]);
     });
-    for (const Split& split : splits_)
-      REPRISE_PICK_ISA(join_chunks)
-      (task_, split.item, states_.data() + split.states, split.chunks,
-       scratch(split.item));
+    for (const Split& split : splits_) REPRISE_PICK_ISA(join_chunks)
+    (task_, split.item, states_ + split.states, split.chunks,
+     scratch(split.item));
   }
 
  private:
@@ -105,7 +105,7 @@ class AttentionRun {
   void run_chunk(const Chunk& chunk) {
     const Split& split = splits_[chunk.split];
     float* state =
-        states_.data() + split.states + state_size(split.item) * chunk.index;
+        states_ + split.states + state_size(split.item) * chunk.index;
     REPRISE_PICK_ISA(attend_chunk)
     (task_, split.item, chunk.index, scratch(split.item), state);
   }
@@ -114,12 +114,16 @@ class AttentionRun {
     return attention_state_size(task_, item.tokens);
   }
 
-  // Working memory of the calling thread; grows to the largest item and stays.
+  // Working memory of the calling thread.
   float* scratch(const AttentionItem& item) const {
-    static thread_local std::vector<float> memory;
-    const auto need = attention_scratch_size(task_, item.tokens);
-    if (memory.size() < need) memory.resize(need);
-    return memory.data();
+    static thread_local Scratch memory;
+    return memory.floats(attention_scratch_size(task_, item.tokens));
+  }
+
+  // The states of chunks: the stream thread's, filled by all.
+  static float* state_memory(std::size_t floats) {
+    static thread_local Scratch memory;
+    return memory.floats(floats);
   }
 
   const AttentionTask task_;
@@ -127,7 +131,7 @@ class AttentionRun {
   std::vector<AttentionItem> whole_;
   std::vector<Split> splits_;
   std::vector<Chunk> chunks_;
-  std::vector<float> states_;
+  float* states_ = nullptr;
   std::size_t states_size_ = 0;
   std::int64_t macs_ = 0;
 };
@@ -135,15 +139,16 @@ class AttentionRun {
 }  // namespace
 
 std::size_t attention_state_size(const AttentionTask& task, int tokens) {
-  const int wide = (task.head_dim + 15) / 16 * 16;
-  const int rows = tokens * (task.heads / task.kv_heads);
-  return static_cast<std::size_t>(rows) * (17 + wide);
+  const std::size_t wide = (task.head_dim + 15) / 16 * 16;
+  const std::size_t rows = tokens * (task.heads / task.kv_heads);
+  // Rounded up, so that the next one is aligned, too.
+  return (rows * (wide + 17) + 15) / 16 * 16;
 }
 
 std::size_t attention_scratch_size(const AttentionTask& task, int tokens) {
-  const int wide = (task.head_dim + 15) / 16 * 16;
-  const int rows = tokens * (task.heads / task.kv_heads);
-  return static_cast<std::size_t>(rows + 2 * kAttentionTile) * wide +
+  const std::size_t wide = (task.head_dim + 15) / 16 * 16;
+  const std::size_t rows = tokens * (task.heads / task.kv_heads);
+  return (rows + 2 * kAttentionTile) * wide +
          2 * attention_state_size(task, tokens);
 }
 

@@ -51,7 +51,7 @@ struct AttentionItem {
 };
 
 // Floats that a chunk of an item of `tokens` tokens leaves behind, and floats
-// of working memory that the functions below need for such an item.
+// of working memory, aligned to 64 bytes, that the functions below need.
 std::size_t attention_state_size(const AttentionTask& task, int tokens);
 std::size_t attention_scratch_size(const AttentionTask& task, int tokens);
 
