@@ -212,6 +212,18 @@ TEST(GgufTokenizer, EverySplittingIsKnown) {
   }
 }
 
+// A word that is a token, though no merges lead to it.
+TEST(GgufTokenizer, TakesWordsWholeWhereTheModelsDo) {
+  for (const char* pre : {"llama-bpe", "gpt-2"}) {
+    auto vocabulary = tiny_vocabulary(pre);
+    vocabulary.tokens.push_back("xyz");
+    vocabulary.types.push_back(1);
+    const bool whole = std::string(pre) == "llama-bpe";
+    EXPECT_EQ(*tiny(vocabulary)->encode("xyz", Specials::parse),
+              whole ? (Ids{260}) : (Ids{'x', 'y', 'z'}));
+  }
+}
+
 TEST(GgufTokenizer, ComposesWhereTheModelsDo) {
   const auto decomposed = "e\u0301";
   const auto composed = "\u00e9";
