@@ -8,8 +8,8 @@
 // what lets a cached prefix be indistinguishable from a computed one.
 //
 // Activations x are [rows, dim], row-contiguous, float32, bfloat16 or float16;
-// arithmetic is float32 (fused multiply-adds in a fixed order), the output has
-// x's dtype unless said otherwise. Shape and dtype errors throw
+// arithmetic is float32 (each operation rounded once, in a fixed order), the
+// output has x's dtype unless said otherwise. Shape and dtype errors throw
 // std::invalid_argument "[op] ...", when the graph is built.
 #pragma once
 
