@@ -294,6 +294,26 @@ TEST_F(SchedulerTest, TheYoungestMakesRoomAndItsClientSeesOnlyAPause) {
       << "coming back is not being admitted";
 }
 
+TEST_F(SchedulerTest, NobodyIsPreemptedBeforeAQuantumOfProgress) {
+  start({.parallel = 4, .block_count = 5});
+  ASSERT_TRUE(scheduler_->add(1, request_of(run_of(0, 250), 700)));
+  while (replies_[1].size() < 258) step();
+  // Three young ones take the last blocks just before the oldest, beyond its
+  // 256 tokens by now, needs its third.
+  for (RequestId id = 2; id <= 4; ++id)
+    ASSERT_TRUE(scheduler_->add(
+        id, request_of(run_of(5000 * static_cast<int>(id), 10), 200)));
+  int sat_out = 0;
+  while (scheduler_->status().preemptions == 0)
+    sat_out += row_of(step(), 1) == nullptr ? 1 : 0;
+  EXPECT_GT(sat_out, 40);
+  EXPECT_GE(replies_[4].size() + 10, 64u);
+  run();
+  EXPECT_EQ(replies_[1], run_of(1250, 700));
+  for (RequestId id = 2; id <= 4; ++id)
+    EXPECT_EQ(replies_[id], run_of(1010, 200));
+}
+
 TEST_F(SchedulerTest, AFailedStepLeavesEverythingAsItWas) {
   start({.parallel = 4, .block_count = 16});
   ASSERT_TRUE(scheduler_->add(1, request_of(run_of(0, 400), 300)));
