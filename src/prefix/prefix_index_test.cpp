@@ -221,7 +221,7 @@ class NaiveIndex {
   }
 
   // The next to be evicted: unused longest, unheld, nothing after it.
-  bool evict(const BlockAllocator& allocator) {
+  bool evict() {
     auto victim = entries_.end();
     for (auto at = entries_.begin(); at != entries_.end(); ++at) {
       const bool has_child =
@@ -232,7 +232,6 @@ class NaiveIndex {
       if (has_child || held_.count(at->block) > 0) continue;
       if (victim == entries_.end() || at->used < victim->used) victim = at;
     }
-    (void)allocator;
     if (victim == entries_.end()) return false;
     ghosts_.push_back(*victim);
     entries_.erase(victim);
@@ -277,78 +276,99 @@ Tokens random_prompt(std::mt19937& rng) {
   return tokens;
 }
 
-void compare_with_twin(unsigned seed) {
-  std::mt19937 rng(seed);
-  BlockAllocator allocator(12);
-  PrefixIndex index(allocator);
-  NaiveIndex twin;
-  std::vector<std::vector<BlockId>> holders;
-  std::size_t now = 0;
-  for (int step = 0; step < 120; ++step) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed << " step " << step);
-    const Tokens prompt = random_prompt(rng);
-    const auto limit = prompt.size() - rng() % 2;
-    ASSERT_EQ(index.lookup(prompt, static_cast<int>(limit)),
-              twin.hit(prompt, limit));
-    auto hit = index.acquire(prompt, static_cast<int>(limit));
-    ASSERT_EQ(hit.tokens, twin.hit(prompt, limit));
-    ASSERT_EQ(hit.miss_reason, twin.reason(prompt, limit));
-    twin.touch(hit.blocks, ++now);
-    twin.held_.insert(hit.blocks.begin(), hit.blocks.end());
+// Both indexes side by side, and sequences that hold what they found.
+class TwinWorld {
+ public:
+  explicit TwinWorld(unsigned seed) : rng_(seed) {}
 
-    // Compute the rest, if there is room: evict one by one, as the twin.
-    auto blocks = hit.blocks;
-    const int kept = hit.tokens / kBlockTokens;
-    bool room = true;
-    std::vector<BlockId> fresh;
-    while (room &&
-           kept + static_cast<int>(fresh.size()) < blocks_for(prompt.size())) {
-      if (allocator.free_count() == 0) {
-        const bool evicted = twin.evict(allocator);
-        ASSERT_EQ(index.make_room(1), evicted);
-      }
-      const auto id = allocator.allocate();
-      room = id.has_value();
-      if (room) fresh.push_back(*id);
+  void step() {
+    const Tokens prompt = random_prompt(rng_);
+    const auto hit = look_up(prompt);
+    if (testing::Test::HasFatalFailure()) return;
+    const bool computed = compute_rest(prompt, hit);
+    if (holders_.size() > 2 || (!computed && !holders_.empty())) {
+      let_go(holders_.front());
+      holders_.erase(holders_.begin());
     }
-    if (room) {
-      blocks.resize(static_cast<std::size_t>(kept));
-      blocks.insert(blocks.end(), fresh.begin(), fresh.end());
-      if (hit.tokens % kBlockTokens != 0) {
-        allocator.release(hit.blocks.back());
-        twin.held_.erase(twin.held_.find(hit.blocks.back()));
-      }
-      for (int i = 0; i < kept; ++i)
-        twin.held_.erase(twin.held_.find(hit.blocks[i]));
-      index.publish(prompt, blocks);
-      twin.publish(prompt, blocks, ++now, allocator);
-    } else {
-      for (const BlockId id : fresh) allocator.release(id);
-      for (const BlockId id : blocks) twin.held_.erase(twin.held_.find(id));
-    }
-    if (rng() % 3 == 0) {
-      twin.held_.insert(blocks.begin(), blocks.end());
-      holders.push_back(blocks);
-    } else {
-      for (const BlockId id : blocks) allocator.release(id);
-    }
-    if (holders.size() > 2 || (!room && !holders.empty())) {
-      for (const BlockId id : holders.front()) {
-        allocator.release(id);
-        twin.held_.erase(twin.held_.find(id));
-      }
-      holders.erase(holders.begin());
-    }
-    ASSERT_EQ(index.cached_count(), static_cast<int>(twin.blocks().size()));
-    for (const BlockId id : twin.blocks()) ASSERT_TRUE(index.contains(id));
-    index.check_books();
+    ASSERT_EQ(index_.cached_count(), static_cast<int>(twin_.blocks().size()));
+    for (const BlockId id : twin_.blocks()) ASSERT_TRUE(index_.contains(id));
+    index_.check_books();
   }
-}
+
+ private:
+  PrefixHit look_up(const Tokens& prompt) {
+    const auto limit = prompt.size() - rng_() % 2;
+    const int most = static_cast<int>(limit);
+    EXPECT_EQ(index_.lookup(prompt, most), twin_.hit(prompt, limit));
+    const auto hit = index_.acquire(prompt, most);
+    EXPECT_EQ(hit.tokens, twin_.hit(prompt, limit));
+    EXPECT_EQ(hit.miss_reason, twin_.reason(prompt, limit));
+    twin_.touch(hit.blocks, ++now_);
+    hold(hit.blocks);
+    return hit;
+  }
+
+  // Evicts one by one, as the twin does. False: no room.
+  bool compute_rest(const Tokens& prompt, const PrefixHit& hit) {
+    const auto kept = static_cast<std::size_t>(hit.tokens / kBlockTokens);
+    std::vector<BlockId> blocks(
+        hit.blocks.begin(),
+        hit.blocks.begin() + static_cast<std::ptrdiff_t>(kept));
+    while (static_cast<int>(blocks.size()) < blocks_for(prompt.size())) {
+      if (allocator_.free_count() == 0)
+        EXPECT_EQ(index_.make_room(1), twin_.evict());
+      const auto id = allocator_.allocate();
+      if (!id) break;
+      blocks.push_back(*id);
+      twin_.held_.insert(*id);
+    }
+    // The block that is covered in part is not gone on with.
+    const std::vector<BlockId> part(
+        hit.blocks.begin() + static_cast<std::ptrdiff_t>(kept),
+        hit.blocks.end());
+    let_go(part);
+    const bool room =
+        static_cast<int>(blocks.size()) == blocks_for(prompt.size());
+    if (room) {
+      for (const BlockId id : blocks) twin_.held_.erase(twin_.held_.find(id));
+      index_.publish(prompt, blocks);
+      twin_.publish(prompt, blocks, ++now_, allocator_);
+      hold(blocks);
+    }
+    if (room && rng_() % 3 == 0) {
+      holders_.push_back(blocks);
+    } else {
+      let_go(blocks);
+    }
+    return room;
+  }
+
+  void hold(const std::vector<BlockId>& blocks) {
+    twin_.held_.insert(blocks.begin(), blocks.end());
+  }
+  void let_go(const std::vector<BlockId>& blocks) {
+    for (const BlockId id : blocks) {
+      allocator_.release(id);
+      twin_.held_.erase(twin_.held_.find(id));
+    }
+  }
+
+  std::mt19937 rng_;
+  BlockAllocator allocator_{12};
+  PrefixIndex index_{allocator_};
+  NaiveIndex twin_;
+  std::vector<std::vector<BlockId>> holders_;
+  std::size_t now_ = 0;
+};
 
 TEST(PrefixIndexTwin, BehavesLikeAListThatIsSearchedFromEndToEnd) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
-    compare_with_twin(seed);
-    if (testing::Test::HasFatalFailure()) return;
+    TwinWorld world(seed);
+    for (int step = 0; step < 120; ++step) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " step " << step);
+      world.step();
+      if (testing::Test::HasFailure()) return;
+    }
   }
 }
 
