@@ -4,8 +4,9 @@
 // out as MLX arrays; load on the thread that will use them.
 //
 // Tensor data is memory-mapped. A tensor that needs no repacking shares the
-// mapping (no copy); one that does is copied and its pages are released, so
-// resident memory while loading stays within 1.1 x the weights.
+// mapping (no copy, but for the smallest); one that does is copied and its
+// pages are released, so resident memory while loading stays within 1.1 x the
+// weights.
 #pragma once
 
 #include <mlx/array.h>
@@ -40,8 +41,9 @@ class Checkpoint {
 
   // Hugging Face's config.json. For GGUF, made of its metadata with Hugging
   // Face's keys (hidden_size, num_hidden_layers, ...), "model_type" =
-  // general.architecture, and "rope_interleaved": true where its Q and K rows
-  // are stored for interleaved rotary pairs.
+  // general.architecture, and "rope_interleaved": true, the container's
+  // default: Q and K rows are stored for interleaved rotary pairs. An
+  // architecture whose conversion keeps Hugging Face's order ignores it.
   virtual const nlohmann::json& config() const = 0;
 
   virtual bool contains(const std::string& name) const = 0;

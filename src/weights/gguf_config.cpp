@@ -13,6 +13,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kArchitectureBytesMax = 64;
+
 struct NamePair {
   std::string_view gguf;
   std::string_view hugging_face;
@@ -148,6 +150,17 @@ Result<json> gguf_config(const GgufFile& file) {
             "'{}' has no metadata general.architecture, so what model it holds "
             "is not known",
             file.path())};
+  // It becomes part of messages, metrics and JSON.
+  const bool plain =
+      std::all_of(architecture->begin(), architecture->end(),
+                  [](unsigned char c) { return c > 0x20 && c < 0x7f; });
+  if (!plain || architecture->size() > kArchitectureBytesMax)
+    return Error{
+        ErrorKind::corrupt,
+        fmt::format(
+            "'{}' has a general.architecture of {} bytes that is not a plain "
+            "ASCII word of up to {}",
+            file.path(), architecture->size(), kArchitectureBytesMax)};
   if (const auto parts = file.integer("split.count").value_or(1); parts > 1)
     return Error{
         ErrorKind::unsupported,

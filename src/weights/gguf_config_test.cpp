@@ -100,6 +100,13 @@ TEST(GgufConfig, Refuses) {
   EXPECT_EQ(missing.error().kind, ErrorKind::corrupt);
   EXPECT_THAT(missing.error().message,
               ::testing::HasSubstr("general.architecture"));
+  for (const char* name : {"two words", "\xff\xfe", "a\nb"}) {
+    const auto odd =
+        config_of(GgufWriter().add_string("general.architecture", name));
+    ASSERT_FALSE(odd) << name;
+    EXPECT_EQ(odd.error().kind, ErrorKind::corrupt);
+    EXPECT_THAT(odd.error().message, ::testing::HasSubstr("plain ASCII"));
+  }
   const auto part =
       config_of(tiny_model().add("split.count", 2, raw(std::uint16_t{3})));
   ASSERT_FALSE(part);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 
@@ -38,26 +37,25 @@ bool buffers_are_pointers() {
   return result;
 }
 
-bool can_share(std::size_t offset, std::size_t item_size) {
-  return offset % item_size == 0 && offset >= kBufferHeader &&
+// A smaller tensor is copied: sharing it would keep a whole window of pages
+// resident, most of them of tensors beside it that were repacked.
+constexpr std::size_t kShareBytesMin = kFaultWindow;
+
+bool can_share(std::size_t offset, std::size_t bytes, std::size_t item_size) {
+  return bytes >= kShareBytesMin && offset % item_size == 0 &&
+         offset >= kBufferHeader &&
          mlx::core::default_device() == mlx::core::Device::cpu &&
          buffers_are_pointers();
 }
 
+// MLX never takes a buffer that it does not own for the result of another
+// operation (array::is_donatable), so the read-only pages stay unwritten.
 array shared_array(const std::shared_ptr<const MappedFile>& file,
-                   std::size_t offset, const Shape& shape, Dtype dtype) {
+                   std::size_t offset, Shape shape, Dtype dtype) {
   auto* data = const_cast<std::byte*>(file->bytes().data()) + offset;
-  array owner(allocator::Data(allocator::Buffer(data - kBufferHeader),
-                              [file](allocator::Buffer) {}),
-              shape, dtype);
-  // An operation may write its result over an input that nobody else refers
-  // to. The pages are read-only, so somebody always must: the array handed
-  // out holds `owner`, a second reference to the same data, as an input. It
-  // is available already, so it is never evaluated and never lets go of it.
-  array result(shape, dtype, nullptr, std::vector<array>{owner});
-  result.copy_shared_buffer(owner);
-  result.set_status(array::Status::available);
-  return result;
+  return array(allocator::Data(allocator::Buffer(data - kBufferHeader),
+                               [file](allocator::Buffer) {}),
+               std::move(shape), dtype);
 }
 
 }  // namespace
@@ -69,8 +67,8 @@ array mapped_array(const std::shared_ptr<const MappedFile>& file,
   CHECK(
       offset <= file->bytes().size() && bytes <= file->bytes().size() - offset,
       "{} bytes at {} of {}", bytes, offset, file->path());
-  if (bytes > 0 && can_share(offset, mlx::core::size_of(dtype)))
-    return shared_array(file, offset, shape, dtype);
+  if (can_share(offset, bytes, mlx::core::size_of(dtype)))
+    return shared_array(file, offset, std::move(shape), dtype);
   array result = unfilled_array(std::move(shape), dtype);
   if (bytes > 0)
     std::memcpy(result.data<char>(), file->bytes().data() + offset, bytes);

@@ -11,10 +11,11 @@
 namespace reprise {
 
 // The bytes at `offset` as an array. On the CPU it shares the mapping and
-// keeps the file open as long as it lives; MLX never writes into it. Elsewhere,
-// and where the offset is not a multiple of the item's size, it is a copy and
-// the file's pages are given back. Call on the thread that will use it.
-// The caller has checked that the bytes lie inside the file.
+// keeps the file open as long as it lives; MLX never writes into it. It is a
+// copy, and the file's pages are given back, on other devices, where the
+// offset is not a multiple of the item's size, and below 64 KiB. Call on the
+// thread that will use it. The caller has checked that the bytes lie inside
+// the file.
 mlx::core::array mapped_array(const std::shared_ptr<const MappedFile>& file,
                               std::size_t offset, mlx::core::Shape shape,
                               mlx::core::Dtype dtype);

@@ -1,5 +1,6 @@
 #include "weights/safetensors_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -108,6 +109,10 @@ TEST_F(SafetensorsFileTest, RefusesLyingOffsets) {
   refused("null");
   expect_entry_error(R"({"dtype": "F32", "shape": [4]})", ErrorKind::corrupt,
                      "no pair of data_offsets");
+  // 2^64 - 16 bytes, which is what 0 - 16 comes to in 64 bits.
+  expect_entry_error(R"({"dtype": "U8", "shape": [16, 1073741823, 1073741825],)"
+                     R"( "data_offsets": [16, 0]})",
+                     ErrorKind::corrupt, "[16,0]");
   expect_error(
       safetensors_bytes(
           R"({"t": {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]},)"
@@ -127,11 +132,11 @@ TEST_F(SafetensorsFileTest, RefusesSizesThatDoNotAgree) {
                      ErrorKind::corrupt, "2147483647");
   expect_entry_error(entry("F32", "[4294967296]"), ErrorKind::corrupt,
                      "4294967296");
-  // 2^64 + 16 bytes.
+  // 2^64 bytes, which is 0 in 64 bits.
   expect_entry_error(entry("U8", "[1073741824,1073741824,16]"),
                      ErrorKind::corrupt, "larger than any file");
   for (const char* size : {"-4", "4.0", "\"4\"", "null", "[4]"})
-    expect_entry_error(entry("F32", ("[" + std::string(size) + "]").c_str()),
+    expect_entry_error(entry("F32", fmt::format("[{}]", size).c_str()),
                        ErrorKind::corrupt, size);
   expect_entry_error(entry("F32", "4"), ErrorKind::corrupt, "no shape");
 }
