@@ -66,9 +66,13 @@ TileSizes tile_sizes(int columns) {
       round_up(divide_up(columns, sizes.blocks), sizes.blocks == 1 ? 16 : 128);
   // Rounding up may have made the last block superfluous.
   sizes.blocks = std::max(1, divide_up(columns, std::max(1, sizes.columns)));
-  std::size_t floats = kTileRows + static_cast<std::size_t>(sizes.columns);
-  if (sizes.blocks > 1) floats += kTileRows * 16;
-  sizes.scratch_floats = floats * kTileWeights;
+  // Rows whose distance is a power of two would fight for the same places in
+  // the cache.
+  sizes.row_floats = round_up(sizes.columns, 16) + 16;
+  sizes.scratch_floats =
+      static_cast<std::size_t>(kTileRows) *
+          (kTileWeights + kPanelWeights * 16) +
+      static_cast<std::size_t>(kPanelWeights) * sizes.row_floats;
   return sizes;
 }
 

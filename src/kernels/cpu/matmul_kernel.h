@@ -11,7 +11,7 @@ namespace reprise::kernels::cpu::REPRISE_ISA {
 // and each weight serves all of them.
 #if REPRISE_ISA_NUMBER(REPRISE_ISA) == 3  // 32 registers
 inline constexpr int kRegisterRows = 4, kRegisterWeights = 6;
-inline constexpr int kFewWeights[] = {0, 4, 4, 4, 4};  // by rows of x
+inline constexpr int kFewWeights[] = {0, 8, 8, 4, 4};  // by rows of x
 #elif REPRISE_ISA_NUMBER(REPRISE_ISA) == 2  // 16, and a sum takes two
 inline constexpr int kRegisterRows = 2, kRegisterWeights = 3;
 inline constexpr int kFewWeights[] = {0, 4, 2, 1, 1};
@@ -20,47 +20,63 @@ inline constexpr int kRegisterRows = 2, kRegisterWeights = 2;
 inline constexpr int kFewWeights[] = {0, 2, 2, 1, 1};
 #endif
 
+// Loops over them must be unrolled in full: what is indexed by a variable
+// lies in memory.
+#define REPRISE_UNROLL _Pragma("GCC unroll 32")
+
 template <int kRows, int kWeights>
 struct Sums {
-  Vec16 at[kRows][kWeights];
+  static constexpr int kCount = kRows * kWeights;
+  Vec16 all[kCount];
+
+  Vec16& at(int row, int weight) { return all[row * kWeights + weight]; }
 
   void clear() {
-    for (auto& row : at)
-      for (Vec16& sum : row) sum = zeros();
+    REPRISE_UNROLL
+    for (int i = 0; i < kCount; ++i) all[i] = zeros();
   }
-
-  // Elements are at p + (row * kWeights + weight) * 16.
   void read(const float* p) {
-    for (int r = 0; r < kRows; ++r)
-      for (int n = 0; n < kWeights; ++n)
-        at[r][n] = load(p + (r * kWeights + n) * 16);
+    REPRISE_UNROLL
+    for (int i = 0; i < kCount; ++i) all[i] = load(p + 16 * i);
   }
   void write(float* p) const {
-    for (int r = 0; r < kRows; ++r)
-      for (int n = 0; n < kWeights; ++n)
-        store(p + (r * kWeights + n) * 16, at[r][n]);
+    REPRISE_UNROLL
+    for (int i = 0; i < kCount; ++i) store(p + 16 * i, all[i]);
   }
 
   // Adds the lanes up, to out[row * stride + weight].
   void reduce(float* out, int stride) const {
-    for (int r = 0; r < kRows; ++r) {
-      int n = 0;
-      for (; n + 4 <= kWeights; n += 4)
-        sum4(at[r][n], at[r][n + 1], at[r][n + 2], at[r][n + 3],
-             out + r * stride + n);
-      for (; n < kWeights; ++n) out[r * stride + n] = sum(at[r][n]);
-    }
+    float totals[kCount];
+    REPRISE_UNROLL
+    for (int i = 0; i + 4 <= kCount; i += 4)
+      sum4(all[i], all[i + 1], all[i + 2], all[i + 3], totals + i);
+    REPRISE_UNROLL
+    for (int i = kCount / 4 * 4; i < kCount; ++i) totals[i] = sum(all[i]);
+    for (int r = 0; r < kRows; ++r)
+      for (int n = 0; n < kWeights; ++n)
+        out[r * stride + n] = totals[r * kWeights + n];
   }
 };
 
 // ---- Few rows -----------------------------------------------------------
 
-template <int kRows, int kWeights>
-inline void add_products(Sums<kRows, kWeights>& sums, const float* x,
-                         int stride, int weight, Vec16 w) {
-  for (int r = 0; r < kRows; ++r)
-    sums.at[r][weight] = fma(load(x + r * stride), w, sums.at[r][weight]);
-}
+// Rows are short and read side by side, which the processor does not see
+// through: while some are at work, this asks for what lies behind them, as
+// many bytes at a time as are used. It may point past the end.
+template <int kBytes>
+class Ahead {
+ public:
+  explicit Ahead(const void* start) : p_(static_cast<const char*>(start)) {}
+  void fetch() {
+    for (int line = 0; line < kLines; ++line)
+      __builtin_prefetch(p_ + 64 * line);
+    p_ += 64 * kLines;
+  }
+
+ private:
+  static constexpr int kLines = (kBytes + 63) / 64;
+  const char* p_;
+};
 
 template <typename T, int kRows, int kWeights>
 inline void few_dense(const WeightMatrix& w, int first, const float* x,
@@ -68,42 +84,69 @@ inline void few_dense(const WeightMatrix& w, int first, const float* x,
   const T* p[kWeights];
   for (int n = 0; n < kWeights; ++n)
     p[n] = reinterpret_cast<const T*>(w.data + (first + n) * w.row_bytes);
+  const auto add_products = [&](int k, auto load_weights) {
+    REPRISE_UNROLL
+    for (int n = 0; n < kWeights; ++n) {
+      const Vec16 weights = load_weights(p[n] + k);
+      REPRISE_UNROLL
+      for (int r = 0; r < kRows; ++r)
+        sums.at(r, n) = fma(load(x + r * stride + k), weights, sums.at(r, n));
+    }
+  };
+  Ahead<kWeights * 16 * sizeof(T)> ahead(p[0] + kWeights * w.columns);
   int k = 0;
-  for (; k + 16 <= w.columns; k += 16)
-    for (int n = 0; n < kWeights; ++n)
-      add_products(sums, x + k, stride, n, load(p[n] + k));
+  for (; k + 16 <= w.columns; k += 16) {
+    ahead.fetch();
+    add_products(k, [](const T* q) { return load(q); });
+  }
   if (k < w.columns)
-    for (int n = 0; n < kWeights; ++n)
-      add_products(sums, x + k, stride, n, load_first(p[n] + k, w.columns - k));
+    add_products(k, [&](const T* q) { return load_first(q, w.columns - k); });
 }
 
 template <int kBits, int kRows, int kWeights>
 inline void few_quantized(const WeightMatrix& w, int first, const float* x,
                           int stride, Sums<kRows, kWeights>& sums) {
-  const std::uint8_t* p[kWeights];
-  for (int n = 0; n < kWeights; ++n)
-    p[n] = reinterpret_cast<const std::uint8_t*>(w.data) +
-           (first + n) * w.row_bytes;
-  GroupScales groups[kWeights];
+  using Dequantizer = AnyOrderDequantizer<kBits>;
+  const auto* p =
+      reinterpret_cast<const std::uint8_t*>(w.data) + first * w.row_bytes;
+  const std::int64_t row_bytes = w.row_bytes;
+  // The next sixteen columns.
+  const auto multiply = [&](const Dequantizer* dequantize) {
+    Vec16 arranged[kRows];
+    REPRISE_UNROLL
+    for (int r = 0; r < kRows; ++r)
+      arranged[r] = Dequantizer::to_order(load(x + r * stride));
+    REPRISE_UNROLL
+    for (int n = 0; n < kWeights; ++n) {
+      const Vec16 weights = dequantize[n](p + n * row_bytes);
+      REPRISE_UNROLL
+      for (int r = 0; r < kRows; ++r)
+        sums.at(r, n) = fma(arranged[r], weights, sums.at(r, n));
+    }
+    p += 2 * kBits;
+    x += 16;
+  };
+  Ahead<kWeights * 4 * kBits> ahead(p + kWeights * row_bytes);
+  GroupScales<kWeights> groups;
+  const int group_pairs = w.group_size / 32;  // of sixteen columns
   const int count = w.columns / w.group_size;
   for (int begin = 0; begin < count; begin += kGroupsAtOnce) {
     const int here = smaller(kGroupsAtOnce, count - begin);
-    for (int n = 0; n < kWeights; ++n)
-      groups[n].read(w, first + n, begin, here);
+    groups.read(w, first, begin, here);
     for (int g = 0; g < here; ++g) {
-      Dequantizer<kBits> dequantize[kWeights];
+      Dequantizer dequantize[kWeights];
       for (int n = 0; n < kWeights; ++n)
-        dequantize[n] =
-            Dequantizer<kBits>(groups[n].scale[g], groups[n].bias[g]);
-      for (int j = 0; j < w.group_size; j += 16) {
-        for (int n = 0; n < kWeights; ++n) {
-          add_products(sums, x, stride, n, dequantize[n](p[n]));
-          p[n] += 2 * kBits;
-        }
-        x += 16;
+        dequantize[n] = Dequantizer(groups.scale[n][g], groups.bias[n][g]);
+      for (int pair = 0; pair < group_pairs; ++pair) {
+        ahead.fetch();
+        multiply(dequantize);
+        multiply(dequantize);
       }
     }
   }
+  REPRISE_UNROLL
+  for (int i = 0; i < kRows * kWeights; ++i)
+    sums.all[i] = Dequantizer::from_order(sums.all[i]);
 }
 
 // Results are gathered here before they are rounded and stored.
@@ -167,7 +210,7 @@ struct Block {
   const float* w;
   int w_stride;
   int columns;    // multiple of 16
-  float* carry;   // sums between blocks
+  float* carry;   // sums between blocks of K
   bool first;     // starts at zero, otherwise at carry
   bool last;      // ends in result, otherwise in carry
   float* result;  // at row * kTileWeights + weight
@@ -182,11 +225,14 @@ void multiply(const Block& b) {
     sums.read(b.carry);
   for (int k = 0; k < b.columns; k += 16) {
     Vec16 x[kRows];
+    REPRISE_UNROLL
     for (int r = 0; r < kRows; ++r) x[r] = load(b.x + r * b.x_stride + k);
+    REPRISE_UNROLL
     for (int n = 0; n < kWeights; ++n) {
       const Vec16 w = load(b.w + n * b.w_stride + k);
+      REPRISE_UNROLL
       for (int r = 0; r < kRows; ++r)
-        sums.at[r][n] = fma(x[r], w, sums.at[r][n]);
+        sums.at(r, n) = fma(x[r], w, sums.at(r, n));
     }
   }
   if (b.last)
@@ -209,45 +255,48 @@ inline void multiply_edge(int rows, int weights, const Block& b) {
   }
 }
 
-// All register tiles of a tile, over one block of K. The weights of a register
-// tile stay in the first cache while the rows pass by.
-inline void multiply_tile(const Tile& tile, Block b) {
-  const Block start = b;
-  for (int n = 0; n < tile.weights; n += kRegisterWeights) {
-    for (int r = 0; r < tile.rows; r += kRegisterRows) {
-      b.x = start.x + std::int64_t{r} * b.x_stride;
-      b.w = start.w + n * b.w_stride;
-      b.carry = start.carry + (n * kTileRows + r * kRegisterWeights) * 16;
-      b.result = start.result + r * kTileWeights + n;
+// A few weights, expanded block by block of K, by all rows of the tile: the
+// expanded weights stay in the first cache while the rows pass by.
+inline void multiply_panel(const WeightMatrix& w, const float* x,
+                           const Tile& panel, Block b, float* expanded) {
+  const TileSizes sizes = tile_sizes(w.columns);
+  float* const carry = b.carry;
+  float* const result = b.result;
+  b.w = expanded;
+  b.w_stride = sizes.row_floats;
+  for (int i = 0; i < sizes.blocks; ++i) {
+    const int begin = i * sizes.columns;
+    const int columns = smaller(sizes.columns, w.columns - begin);
+    for (int n = 0; n < panel.weights; ++n)
+      expand(w, panel.weight + n, begin, columns, expanded + n * b.w_stride);
+    b.columns = (columns + 15) / 16 * 16;
+    b.first = i == 0;
+    b.last = i + 1 == sizes.blocks;
+    for (int r = 0; r < panel.rows; r += kRegisterRows) {
+      b.x = x + std::int64_t{r} * b.x_stride + begin;
+      b.carry = carry + r * kRegisterWeights * 16;
+      b.result = result + r * kTileWeights;
       multiply_edge<kRegisterRows, kRegisterWeights>(
-          smaller(kRegisterRows, tile.rows - r),
-          smaller(kRegisterWeights, tile.weights - n), b);
+          smaller(kRegisterRows, panel.rows - r), panel.weights, b);
     }
   }
 }
 
 void many_rows(const MatmulTask& task, const float* x, const Tile& tile,
                float* scratch) {
+  static_assert(kRegisterWeights <= kPanelWeights);
   const WeightMatrix& w = task.w;
-  const TileSizes sizes = tile_sizes(w.columns);
   float* const result = scratch;
-  float* const expanded = result + kTileRows * kTileWeights;
   Block b{};
-  b.w = expanded;
-  b.w_stride = sizes.columns;
   b.x_stride = (w.columns + 15) / 16 * 16;
-  b.carry = expanded + kTileWeights * sizes.columns;
-  b.result = result;
-  for (int i = 0; i < sizes.blocks; ++i) {
-    const int begin = i * sizes.columns;
-    const int columns = smaller(sizes.columns, w.columns - begin);
-    for (int n = 0; n < tile.weights; ++n)
-      expand(w, tile.weight + n, begin, columns, expanded + n * sizes.columns);
-    b.x = x + begin;
-    b.columns = (columns + 15) / 16 * 16;
-    b.first = i == 0;
-    b.last = i + 1 == sizes.blocks;
-    multiply_tile(tile, b);
+  b.carry = result + kTileRows * kTileWeights;
+  float* const expanded = b.carry + kTileRows * kPanelWeights * 16;
+  for (int n = 0; n < tile.weights; n += kRegisterWeights) {
+    Tile panel = tile;
+    panel.weight += n;
+    panel.weights = smaller(kRegisterWeights, tile.weights - n);
+    b.result = result + n;
+    multiply_panel(w, x, panel, b, expanded);
   }
   for (int r = 0; r < tile.rows; ++r)
     narrow(result + r * kTileWeights, tile.weights, task.type, task.out,

@@ -60,14 +60,18 @@ void take_rows(const TakeRowsTask& task);
 // The pieces that the two are made of. x has been widened: row r is at
 // x + r * stride, stride being the columns rounded up to 16 with zeros there.
 
-inline constexpr int kFewRows = 4;     // see few_rows
-inline constexpr int kTileRows = 128;  // see many_rows
+inline constexpr int kFewRows = 4;  // see few_rows
+// See many_rows: rows of x, and rows of w whose results are stored together;
+// rows of w and columns of them that are expanded at a time, at most.
+inline constexpr int kTileRows = 128;
 inline constexpr int kTileWeights = 24;
+inline constexpr int kPanelWeights = 6;
 inline constexpr int kTileColumns = 1024;
 
 struct TileSizes {  // of many_rows for w.columns columns
-  int columns = 0;  // of a block over K: multiple of 128, or all rounded up
+  int columns = 0;  // of a block of K: a multiple of 128 if there are several
   int blocks = 0;
+  int row_floats = 0;  // from one expanded row to the next
   std::size_t scratch_floats = 0;
 };
 TileSizes tile_sizes(int columns);
@@ -83,8 +87,8 @@ REPRISE_DECLARE_PER_ISA(
     // Few rows of x: weights are expanded in registers, read once for all.
     // Any number of weights.
     void few_rows(const MatmulTask& task, const float* x, const Tile& tile);
-    // Many rows of x: weights of the tile (<= kTileWeights) are expanded to
-    // memory of the thread, for all rows.
+    // Many rows of x: the weights of the tile (<= kTileWeights) are expanded
+    // to memory of the thread, a panel at a time, for all rows.
     void many_rows(const MatmulTask& task, const float* x, const Tile& tile,
                    float* scratch);
     // Row `id` of w to out, in elements of `type`.

@@ -33,6 +33,10 @@
 //   unpack<bits>(p)                    the 16 fields of `bits` bits at p as
 //                                      numbers; reads 2 * bits bytes
 //   Dequantizer<bits>(scale, bias)(p)  fma(field, scale, bias) of these
+//   AnyOrderDequantizer<bits>          the same with its lanes in whatever
+//                                      order is fastest; to_order(v) and
+//                                      from_order(v) bring others there and
+//                                      back
 #pragma once
 
 #include "kernels/cpu/element.h"

@@ -151,22 +151,32 @@ inline float lane_max(Vec16 a) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
 
-// The field of each lane in its low bits, with others' bits above.
+// The field of each lane in its low bits, with others' bits above. Loads that
+// broadcast cost nothing, shuffles are what limits: as few as possible.
 template <int kBits>
 inline __m512i spread(const std::uint8_t* p) {
-  const __m512i shift = _mm512_load_si512(kFields<kBits>.shift);
+  constexpr const FieldTable& kTable = kFields<kBits>;
+  const __m512i shift = _mm512_load_si512(kTable.shift);
+  __m512i lanes;
   if constexpr (kBits == 8) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)p));
+  } else if constexpr (kBits == 2) {  // all in 32 bits
+    const __m512i twice = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18,
+                                            20, 22, 24, 26, 28, 30);
+    return _mm512_srlv_epi32(_mm512_broadcastd_epi32(_mm_loadu_si32(p)), twice);
+  } else if constexpr (kBits == 3) {
+    const __m512i bytes =
+        _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8(first(2 * kBits), p));
+    lanes = _mm512_shuffle_epi8(bytes, _mm512_load_si512(kTable.byte));
   } else {
-    __m512i bytes;
-    if constexpr (kBits == 4)
-      bytes = _mm512_broadcastq_epi64(_mm_loadl_epi64((const __m128i*)p));
-    else
-      bytes = _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8(first(2 * kBits), p));
-    const __m512i lanes =
-        _mm512_shuffle_epi8(bytes, _mm512_load_si512(kFields<kBits>.byte));
-    return _mm512_srlv_epi32(lanes, shift);
+    const __m512i low =
+        _mm512_broadcastq_epi64(_mm_loadl_epi64((const __m128i*)p));
+    const __m128i last = _mm_loadl_epi64((const __m128i*)(p + 2 * kBits - 8));
+    const __m512i bytes =
+        kBits == 4 ? low : _mm512_mask_broadcastq_epi64(low, 0xf0, last);
+    lanes = _mm512_shuffle_epi8(bytes, _mm512_load_si512(kTable.byte_of_eight));
   }
+  return _mm512_srlv_epi32(lanes, shift);
 }
 
 template <int kBits>
@@ -207,8 +217,40 @@ class Dequantizer<kBits> {
     return {_mm512_permutexvar_ps(spread<kBits>(p), table_)};
   }
 
- private:
+ protected:
   __m512 table_;
+};
+
+template <int kBits>
+class AnyOrderDequantizer : public Dequantizer<kBits> {
+ public:
+  using Dequantizer<kBits>::Dequantizer;
+  static Vec16 to_order(Vec16 v) { return v; }
+  static Vec16 from_order(Vec16 v) { return v; }
+};
+
+// A rotation brings two fields at once to where the table is looked up: lane
+// 2j gets field j, lane 2j+1 field 8+j.
+template <>
+class AnyOrderDequantizer<4> : public Dequantizer<4> {
+ public:
+  using Dequantizer<4>::Dequantizer;
+  Vec16 operator()(const std::uint8_t* p) const {
+    const __m512i turn = _mm512_setr_epi64(0, 4, 8, 12, 16, 20, 24, 28);
+    const __m512i fields = _mm512_srlv_epi64(
+        _mm512_broadcastq_epi64(_mm_loadl_epi64((const __m128i*)p)), turn);
+    return {_mm512_permutexvar_ps(fields, table_)};
+  }
+  static Vec16 to_order(Vec16 v) {
+    const __m512i from =
+        _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    return {_mm512_permutexvar_ps(from, v.v)};
+  }
+  static Vec16 from_order(Vec16 v) {
+    const __m512i from =
+        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
+    return {_mm512_permutexvar_ps(from, v.v)};
+  }
 };
 
 }  // namespace reprise::kernels::cpu::avx512

@@ -171,4 +171,12 @@ class Dequantizer {
   Vec16 scale_, bias_;
 };
 
+template <int kBits>
+class AnyOrderDequantizer : public Dequantizer<kBits> {
+ public:
+  using Dequantizer<kBits>::Dequantizer;
+  static Vec16 to_order(const Vec16& v) { return v; }
+  static Vec16 from_order(const Vec16& v) { return v; }
+};
+
 }  // namespace reprise::kernels::cpu::generic

@@ -16,9 +16,11 @@ struct Vec16Inputs {
   int first;                 // for the partial loads and stores
 };
 
+inline constexpr int kVec16Values = 26;
+
 // Zeroed by the caller: what partial stores leave alone stays zero.
 struct Vec16Outputs {
-  float values[24][16];
+  float values[kVec16Values][16];
   std::uint16_t halves[4][16];
   float sums[6];
 };

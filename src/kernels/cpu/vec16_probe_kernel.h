@@ -38,6 +38,9 @@ void probe_vec16(const Vec16Inputs& in, Vec16Outputs& out) {
                    Dequantizer<5>(in.a[0], in.b[0])(in.bytes)));
   store(v[23], fma(unpack<6>(in.bytes), a,
                    Dequantizer<8>(in.a[0], in.b[0])(in.bytes)));
+  const AnyOrderDequantizer<4> any(in.a[0], in.b[0]);
+  store(v[24], any.from_order(fma(any.to_order(a), any(in.bytes), zeros())));
+  store(v[25], fma(a, Dequantizer<4>(in.a[0], in.b[0])(in.bytes), zeros()));
   store(reinterpret_cast<BFloat16*>(out.halves[0]), a);
   store(reinterpret_cast<Float16*>(out.halves[1]), a);
   store_first(reinterpret_cast<BFloat16*>(out.halves[2]), a, in.first);

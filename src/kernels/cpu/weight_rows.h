@@ -53,24 +53,31 @@ inline void widen(const T* p, int begin, int count, float* out) {
   if (i < count) store(out + i, load_first(p + i, count - i));
 }
 
-// Scales and biases of some groups of one row.
+// Scales and biases of some groups of neighbouring rows.
 inline constexpr int kGroupsAtOnce = 32;
+template <int kRows>
 struct GroupScales {
-  alignas(64) float scale[kGroupsAtOnce];
-  alignas(64) float bias[kGroupsAtOnce];
+  alignas(64) float scale[kRows][kGroupsAtOnce];
+  alignas(64) float bias[kRows][kGroupsAtOnce];
 
   void read(const WeightMatrix& w, int row, int group, int count) {
-    with_elements(w.scales + row * w.scale_row_bytes, w.type,
-                  [&](auto* p) { widen(p, group, count, scale); });
-    with_elements(w.biases + row * w.bias_row_bytes, w.type,
-                  [&](auto* p) { widen(p, group, count, bias); });
+    with_elements(nullptr, w.type, [&]<typename T>(const T*) {
+      const char* scales = w.scales + row * w.scale_row_bytes;
+      const char* biases = w.biases + row * w.bias_row_bytes;
+      for (int r = 0; r < kRows; ++r) {
+        widen(reinterpret_cast<const T*>(scales), group, count, scale[r]);
+        widen(reinterpret_cast<const T*>(biases), group, count, bias[r]);
+        scales += w.scale_row_bytes;
+        biases += w.bias_row_bytes;
+      }
+    });
   }
 };
 
 template <int kBits>
 inline void expand_quantized(const WeightMatrix& w, int row, int begin,
                              int count, float* out) {
-  GroupScales groups;
+  GroupScales<1> groups;
   const auto* p = reinterpret_cast<const std::uint8_t*>(
       w.data + row * w.row_bytes + std::int64_t{begin} * kBits / 8);
   for (int k = 0; k < count; k += kGroupsAtOnce * w.group_size) {
@@ -78,7 +85,8 @@ inline void expand_quantized(const WeightMatrix& w, int row, int begin,
     const int n = smaller(kGroupsAtOnce, (count - k) / w.group_size);
     groups.read(w, row, first, n);
     for (int g = 0; g < n; ++g) {
-      const Dequantizer<kBits> dequantize(groups.scale[g], groups.bias[g]);
+      const Dequantizer<kBits> dequantize(groups.scale[0][g],
+                                          groups.bias[0][g]);
       for (int j = 0; j < w.group_size; j += 16) {
         store(out, dequantize(p));
         out += 16;
