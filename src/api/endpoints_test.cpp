@@ -5,7 +5,9 @@
 #include "api/completions.h"
 #include "api/errors.h"
 #include "api/expect_error.h"
+#include "api/fields.h"
 #include "api/models.h"
+#include "api/reply.h"
 
 namespace reprise {
 namespace {

@@ -50,9 +50,10 @@ struct Timings {
 
 struct Finish {
   FinishReason reason = FinishReason::stop;
-  CacheReport cache;
-  Timings timings;
-  std::string error;  // for FinishReason::error: one sentence for the client
+  CacheReport cache = {};
+  Timings timings = {};
+  std::string error = {};  // for FinishReason::error: one sentence for the
+                           // client
 };
 
 struct Event {

@@ -13,7 +13,7 @@ namespace reprise {
 struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // decoded, without the query
-  std::string body;
+  std::string body = {};
 };
 
 struct HttpReply {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -10,7 +11,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <set>
+#include <list>
 #include <thread>
 #include <utility>
 
@@ -49,7 +50,7 @@ struct Server::State {
   // Of the I/O thread, once it runs.
   tcp::acceptor acceptor{io};
   asio::steady_timer grace_timer{io};
-  std::set<std::shared_ptr<Transport>> connections;
+  std::list<std::shared_ptr<Transport>> connections;  // by arrival
   bool draining = false;
   std::uint16_t port = 0;
 };
@@ -115,38 +116,37 @@ void Server::set_model(ModelServices model, GenerationBackend backend) {
 awaitable<void> Server::State::accept_loop() {
   constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
   asio::steady_timer pause(io);
-  while (acceptor.is_open()) {
-    if (make_room()) {
-      auto [error, socket] = co_await acceptor.async_accept(kAwait);
-      if (draining) co_return;
-      if (!error) {
-        auto transport =
-            std::make_shared<Transport>(std::move(socket), service.options());
-        connections.insert(transport);
-        asio::co_spawn(io, serve_one(std::move(transport)), asio::detached);
-        continue;
-      }
+  while (!draining) {
+    auto [error, socket] = co_await acceptor.async_accept(kAwait);
+    while (!draining && (error || !make_room())) {
+      pause.expires_after(kAcceptPause);
+      co_await pause.async_wait(kAwait);
+      if (error) break;
     }
-    pause.expires_after(kAcceptPause);
-    co_await pause.async_wait(kAwait);
+    if (error || draining) continue;
+    auto transport =
+        std::make_shared<Transport>(std::move(socket), service.options());
+    connections.push_back(transport);
+    asio::co_spawn(io, serve_one(std::move(transport)), asio::detached);
   }
 }
 
-// A full house: the connections that do nothing make room for those that
-// want something.
+// A full house: of the connections that do nothing, the one that came first
+// makes room for who wants something. False: all are busy.
 bool Server::State::make_room() {
   if (connections.size() < service.options().connections_max) return true;
-  for (const auto& transport : connections)
-    if (transport->idle()) {
-      transport->close();
-      break;
-    }
-  return false;
+  const auto idle =
+      std::find_if(connections.begin(), connections.end(),
+                   [](const auto& transport) { return transport->idle(); });
+  if (idle == connections.end()) return false;
+  (*idle)->close();
+  connections.erase(idle);
+  return true;
 }
 
 awaitable<void> Server::State::serve_one(std::shared_ptr<Transport> transport) {
   co_await serve_connection(transport, service);
-  connections.erase(transport);
+  connections.remove(transport);
   if (draining && connections.empty()) grace_timer.cancel();
 }
 
