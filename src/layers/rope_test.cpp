@@ -23,7 +23,8 @@ TEST(RopeFrequencies, ThetaIsReadWhereverItStands) {
   const json new_style = {
       {"rope_parameters", {{"rope_theta", 500.0}, {"rope_type", "default"}}}};
   EXPECT_EQ(rope_frequencies(old_style, 8), rope_frequencies(new_style, 8));
-  EXPECT_NE(rope_frequencies(old_style, 8), rope_frequencies(json{}, 8));
+  EXPECT_NE(rope_frequencies(old_style, 8),
+            rope_frequencies(json::object(), 8));
 }
 
 TEST(RopeFrequencies, LinearDividesAll) {
