@@ -2,13 +2,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <exception>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
 #include "commands.h"
 #include "engine/model_runner.h"
+#include "model_flags.h"
 
 namespace {
 
@@ -20,6 +23,17 @@ constexpr const char* kExamples =
     "  reprise run -m ~/models/my-model -p \"The capital of France is\" --raw\n"
     "\n"
     "`reprise COMMAND --help` explains each command's flags.";
+
+// What follows the program's name, in CLI11's order (the last first). Its
+// options have one dash and one letter, or two dashes: -np is put in words.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> result(argv + 1, argv + argc);
+  std::replace(
+      result.begin(), result.end(), std::string("-np"),
+      std::string("--parallel"));
+  std::reverse(result.begin(), result.end());
+  return result;
+}
 
 }  // namespace
 
@@ -41,7 +55,7 @@ int main(int argc, char** argv) {
       {"chat", reprise::add_chat(app)},
       {"run", reprise::add_run(app)}};
   try {
-    app.parse(argc, argv);
+    app.parse(reprise::expanded_arguments(argc, argv));
   } catch (const CLI::ParseError& e) {
     return app.exit(e);
   }

@@ -1,5 +1,7 @@
 #include "model_flags.h"
 
+#include <algorithm>
+
 #include "base/size.h"
 #include "engine/model_runner.h"
 
@@ -34,8 +36,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::Range(1, 1 << 30));
   command
       .add_option(
-          "-np,--parallel", flags.parallel,
-          "Requests in computation at once; others wait in line")
+          "--parallel", flags.parallel,
+          "Requests in computation at once; others wait in line (short: -np)")
       ->check(CLI::Range(1, 256))
       ->capture_default_str();
   command
@@ -61,6 +63,15 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember(
           {"trace", "debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
+}
+
+std::vector<std::string> expanded_arguments(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  for (std::string& argument : arguments)
+    if (argument == "-np") argument = "--parallel";
+  // CLI11 takes a vector from its end.
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
 }
 
 std::unique_ptr<Engine> start_engine(const ModelFlags& flags) {
