@@ -84,16 +84,24 @@ double top2_gap(const std::vector<float>& logits) {
 // The demo compares texts; that is only fair where no step is near a tie.
 TEST(SmolLM2Golden, TranscriptIsFarFromTies) {
   const json transcript = read_fixture("transcript.json");
+  const auto text = load_text_model(kFile);
+  ASSERT_TRUE(text) << text.error().message;
   ASSERT_EQ(transcript.at("turns").size(), 6u);
+  json messages = json::array();
   double smallest = 1e9;
   for (const json& turn : transcript.at("turns")) {
-    const auto prompt = turn.at("prompt_token_ids").get<std::vector<TokenId>>();
-    const auto want = turn.at("token_ids").get<std::vector<TokenId>>();
+    messages.push_back({{"role", "user"}, {"content", turn.at("question")}});
+    const auto prompt =
+        text->chat_template->encode_chat(messages, {}, *text->tokenizer);
+    ASSERT_TRUE(prompt) << prompt.error().message;
+    const auto want = turn.at("reply_ids").get<std::vector<TokenId>>();
     SequenceDriver sequence(runner());
-    const auto got = sequence.go_on(sequence.feed(prompt), int(want.size()));
-    EXPECT_EQ(got.ids, want);
+    const auto got = sequence.go_on(sequence.feed(*prompt), int(want.size()));
+    EXPECT_EQ(got.ids, want) << turn.at("question");
     for (const auto& logits : got.logits)
       smallest = std::min(smallest, top2_gap(logits));
+    messages.push_back(
+        {{"role", "assistant"}, {"content", turn.at("reply")}});
   }
   EXPECT_GE(smallest, 0.05);
   std::printf("smallest gap %.3f\n", smallest);
