@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <ctime>
@@ -11,7 +9,6 @@
 #include <string>
 #include <thread>
 
-#include "base/limits.h"
 #include "base/log.h"
 #include "commands.h"
 #include "model_flags.h"
@@ -45,14 +42,12 @@ int fail(const Error& error) {
 }
 
 ModelServices services_of(const TextModel& text, const RunnerInfo& runner) {
-  const auto rows = std::int64_t{runner.block_count} * kBlockTokens;
   return {
       .id = text.id,
       .tokenizer = text.tokenizer,
       .chat_template = text.chat_template,
       .eos = text.end_tokens,
-      .context_tokens = static_cast<int>(
-          std::min<std::int64_t>(runner.context_tokens, rows)),
+      .context_tokens = runner.context_tokens,
       .vocabulary = runner.vocabulary,
       .created = std::time(nullptr)};
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -12,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/limits.h"
 #include "engine/inbox.h"
 #include "engine/step_loop.h"
 
@@ -36,12 +38,29 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
+// What one request may hold: what was asked for, or what the model and the
+// state memory allow. The last token of a reply needs no row.
+int effective_context(const RunnerInfo& info, int asked) {
+  const auto rows = static_cast<int>(
+      std::min<std::int64_t>(std::int64_t{info.block_count} * kBlockTokens + 1,
+                             std::numeric_limits<int>::max()));
+  if (asked > info.context_tokens)
+    throw std::invalid_argument(fmt::format(
+        "a context of {} tokens was asked for; the model was made for {}",
+        asked, info.context_tokens));
+  if (asked > rows)
+    throw std::invalid_argument(fmt::format(
+        "a context of {} tokens was asked for; the state memory holds {}: "
+        "raise --state-memory or lower --context-length",
+        asked, rows));
+  return asked > 0 ? asked : std::min(info.context_tokens, rows);
+}
+
 SchedulerLimits limits_for(const RunnerInfo& info,
                            const EngineOptions& options) {
   SchedulerLimits limits;
   limits.parallel = options.parallel;
-  limits.context_tokens =
-      options.context_tokens > 0 ? options.context_tokens : info.context_tokens;
+  limits.context_tokens = effective_context(info, options.context_tokens);
   limits.block_count = info.block_count;
   if (limits.parallel < 1 || limits.context_tokens < 1 ||
       limits.block_count < 1 || info.vocabulary < 1)
@@ -116,6 +135,7 @@ void Engine::State::main(const RunnerFactory& factory) {
   {
     const std::lock_guard lock(mutex);
     info = runner->info();
+    info.context_tokens = limits.context_tokens;
     scheduler = loop.status();
     phase = EngineHealth::ready;
   }
@@ -127,6 +147,7 @@ void Engine::State::main(const RunnerFactory& factory) {
   } catch (...) {
     // Not a failed step, which costs one request: the engine's own books.
     const auto why = text_of(std::current_exception());
+    spdlog::error("the engine failed: {}", why);
     fail(why);
     const auto message = fmt::format("The engine failed: {}", why);
     loop.abandon_all(message);
@@ -156,7 +177,7 @@ void Engine::State::serve(StepLoop& loop) {
 }
 
 void Engine::State::fail(const std::string& why) {
-  spdlog::error("the engine failed: {}", why);
+  spdlog::debug("the engine failed: {}", why);  // the program says it
   inbox.close(fmt::format("The engine failed: {}", why));
   {
     const std::lock_guard lock(mutex);

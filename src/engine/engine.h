@@ -38,7 +38,9 @@ struct EngineStatus {
 
 struct EngineOptions {
   int parallel = 4;
-  int context_tokens = 0;  // 0: the model's
+  // 0: the model's, or less where the state memory is smaller. More than
+  // either is refused when loading.
+  int context_tokens = 0;
   // A step that takes longer means stuck, as does an idle engine that has not
   // looked into its inbox for 2 s.
   std::chrono::milliseconds step_timeout{60'000};

@@ -187,10 +187,10 @@ TEST(Engine, RefusesWhatCanNeverBeServed) {
   EXPECT_EQ(long_one.kind, ErrorKind::too_large);
   EXPECT_EQ(long_one.code, "context_length_exceeded");
   EXPECT_NE(long_one.message.find("4200"), std::string::npos);
-  EXPECT_NE(long_one.message.find("4096"), std::string::npos);
+  EXPECT_NE(long_one.message.find("513"), std::string::npos);
   const auto pool = error_of(request_of(1, 500, 14));
   EXPECT_EQ(pool.kind, ErrorKind::too_large);
-  EXPECT_NE(pool.message.find("3 blocks"), std::string::npos) << pool.message;
+  EXPECT_NE(pool.message.find("513"), std::string::npos) << pool.message;
   auto bad = request_of(1, 3, 3);
   bad.prompt[1] = kVocabulary;
   EXPECT_NE(error_of(bad).message.find("32"), std::string::npos);
@@ -200,6 +200,26 @@ TEST(Engine, RefusesWhatCanNeverBeServed) {
   Client fits;  // the last token needs no row: 512 rows are two blocks
   ASSERT_TRUE(engine.submit(request_of(1, 500, 13), fits.sink()));
   EXPECT_EQ(fits.wait().reason, FinishReason::length);
+}
+
+TEST(Engine, TheContextIsTheSmallestOfOptionModelAndMemory) {
+  const auto context_with = [](int option, int blocks) {
+    auto runner = small();
+    runner.context_tokens = 2048;
+    runner.block_count = blocks;
+    EngineOptions options;
+    options.context_tokens = option;
+    Engine engine(fake(runner), options);
+    const auto ready = engine.wait_ready();
+    return ready ? std::to_string(engine.status().runner.context_tokens)
+                 : ready.error().message;
+  };
+  EXPECT_EQ(context_with(0, 100), "2048");
+  EXPECT_EQ(context_with(300, 100), "300");
+  EXPECT_EQ(context_with(0, 2), "513");
+  EXPECT_NE(context_with(4096, 100).find("4096"), std::string::npos);
+  EXPECT_NE(context_with(4096, 100).find("2048"), std::string::npos);
+  EXPECT_NE(context_with(1024, 2).find("--state-memory"), std::string::npos);
 }
 
 TEST(Engine, ACancelledRequestEndsWithinAStep) {

@@ -1,11 +1,14 @@
 #include "layers/rope.h"
 
 #include <fmt/format.h>
+#include <mlx/ops.h>
 
 #include <cmath>
 #include <numbers>
 #include <stdexcept>
 #include <string>
+
+#include "layers/linear.h"
 
 namespace reprise {
 namespace {
@@ -61,6 +64,19 @@ std::vector<float> rope_frequencies(const json& config, int rotary) {
     }
     frequencies[i] = frequency;
   }
+  return frequencies;
+}
+
+std::vector<float> load_rope_frequencies(
+    const Checkpoint& checkpoint, int rotary) {
+  constexpr const char* kDivisors = "rope_freqs.weight";
+  auto frequencies = rope_frequencies(checkpoint.config(), rotary);
+  if (!checkpoint.contains(kDivisors)) return frequencies;
+  auto divisors = mlx::core::astype(
+      load_vector(checkpoint, kDivisors, rotary / 2), mlx::core::float32);
+  divisors.eval();
+  for (std::size_t i = 0; i < frequencies.size(); ++i)
+    frequencies[i] /= divisors.data<float>()[i];
   return frequencies;
 }
 

@@ -1,10 +1,10 @@
 // Rotary frequencies of the kinds that checkpoints ask for.
 #pragma once
 
-#include <mlx/array.h>
-
 #include <nlohmann/json.hpp>
 #include <vector>
+
+#include "weights/checkpoint.h"
 
 namespace reprise {
 
@@ -13,5 +13,10 @@ namespace reprise {
 // linear, or llama3 (reference: transformers, modeling_rope_utils.py).
 // Throws std::runtime_error for a rope_type that is not served, by name.
 std::vector<float> rope_frequencies(const nlohmann::json& config, int rotary);
+
+// The same for a checkpoint: its config, or where the file carries divisors of
+// the plain frequencies ("rope_freqs.weight", GGUF's form of llama3), those.
+std::vector<float> load_rope_frequencies(
+    const Checkpoint& checkpoint, int rotary);
 
 }  // namespace reprise

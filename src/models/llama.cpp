@@ -21,14 +21,22 @@ namespace {
 namespace mx = mlx::core;
 
 struct LlamaConfig {
-  explicit LlamaConfig(const nlohmann::json& json);
+  explicit LlamaConfig(const Checkpoint& checkpoint);
 
   int vocabulary, hidden, intermediate, layers, heads, kv_heads, head_dim;
   int context;
   float norm_eps;
   bool tied, rope_interleaved;
   std::vector<float> frequencies;
+
+ private:
+  explicit LlamaConfig(const nlohmann::json& json);
 };
+
+LlamaConfig::LlamaConfig(const Checkpoint& checkpoint)
+    : LlamaConfig(checkpoint.config()) {
+  frequencies = load_rope_frequencies(checkpoint, head_dim);
+}
 
 LlamaConfig::LlamaConfig(const nlohmann::json& json)
     : vocabulary(positive_setting(json, "vocab_size")),
@@ -44,8 +52,7 @@ LlamaConfig::LlamaConfig(const nlohmann::json& json)
       tied(flag_setting(json, "tie_word_embeddings", false)),
       // GGUF files of this architecture store the rows of Q and K so that
       // rotary pairs are neighbours; scores do not depend on the order.
-      rope_interleaved(flag_setting(json, "rope_interleaved", false)),
-      frequencies(rope_frequencies(json, head_dim)) {
+      rope_interleaved(flag_setting(json, "rope_interleaved", false)) {
   if (heads % kv_heads != 0)
     throw std::runtime_error(fmt::format(
         "{} attention heads cannot share {} key-value heads", heads,
@@ -94,7 +101,7 @@ LlamaLayer::LlamaLayer(const Checkpoint& ckpt, const LlamaConfig& c, int i)
 class Llama : public Model {
  public:
   Llama(const Checkpoint& ckpt, const ModelOptions& options)
-      : config_(ckpt.config()),
+      : config_(ckpt),
         dtype_(options.dtype),
         embedding_(load_linear(
             ckpt, "model.embed_tokens", config_.vocabulary, config_.hidden)),
