@@ -20,6 +20,7 @@ from serving import BINARY, ROOT, SMOLLM2, Server, ServerFailed
 TRANSCRIPT = ROOT / "tests" / "fixtures" / "smollm2" / "transcript.json"
 LOG = ROOT / "build" / "demo.log"
 MAX_TOKENS = 48
+BACK = "\r" if sys.stdout.isatty() else ""  # to the line's begin, to overwrite
 
 # Chosen so that at every step of every reply the best logit is at least 0.05
 # above the second (top2_gap_min in the transcript, computed by an independent
@@ -161,12 +162,17 @@ def print_next_steps() -> None:
         "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello!\"}]}'")
 
 
+def show_loading(seconds: float) -> None:
+    if BACK or seconds == 0:
+        say(f"{BACK}[demo] loading {SMOLLM2.name}: {seconds:.1f} s",
+            end="" if BACK else "\n")
+
+
 def converse() -> list[Turn]:
     LOG.parent.mkdir(exist_ok=True)
     with Server(SMOLLM2, "--dtype", "float32", log=LOG) as server:
-        took = server.wait_ready(progress=lambda s: say(
-            f"\r[demo] loading {SMOLLM2.name}: {s:.1f} s", end=""))
-        say(f"\r[demo] {SMOLLM2.name} is served at {server.url} "
+        took = server.wait_ready(progress=show_loading)
+        say(f"{BACK}[demo] {SMOLLM2.name} is served at {server.url} "
             f"after {took:.1f} s\n")
         messages: list[dict[str, str]] = []
         turns: list[Turn] = []

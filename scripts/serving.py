@@ -78,6 +78,7 @@ class Server:
                    progress: Callable[[float], None] = lambda _: None) -> float:
         """Waits for /health to be 200; gives the seconds it took."""
         start = time.monotonic()
+        progress(0)
         while (seconds := time.monotonic() - start) < timeout_s:
             status = self.process.poll()
             if status is not None:

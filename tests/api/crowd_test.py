@@ -93,9 +93,36 @@ def test_a_client_that_leaves_stops_costing(smol: Server, stream: bool):
     http.serves(smol)
 
 
-def test_clients_that_leave_during_prefill_or_in_the_queue(smol: Server):
-    body = {"prompt": fresh_prompt(90, 1900), "max_tokens": 100,
-            "ignore_eos": True}
-    leave(smol, http.COMPLETIONS, body, after=None)
-    assert metrics.wait_for(lambda: running(smol) == 0, 2.0)
+def test_clients_that_leave_during_prefill(smol: Server):
+    evaluated = "reprise_evaluated_tokens_total"
+    before = metrics.total(smol, evaluated)
+    leave(smol, http.COMPLETIONS, {
+        "prompt": fresh_prompt(90, 1900), "max_tokens": 100,
+        "ignore_eos": True}, after=None)
+    assert metrics.wait_for(lambda: running(smol) == 0, 30)
+    assert metrics.total(smol, evaluated) - before < 1900, "not to its end"
+    http.serves(smol)
+
+
+def test_clients_that_leave_in_the_queue(smol: Server):
+    """Four run, four wait; all eight leave, the waiting ones first."""
+    waiting = "reprise_requests_waiting"
+    body = {"prompt": [5, 6, 7], "max_tokens": 1500, "ignore_eos": True,
+            "stream": True}
+    data = json.dumps(body).encode()
+    head = (f"POST {http.COMPLETIONS} HTTP/1.1\r\nHost: x\r\n"
+            f"Content-Length: {len(data)}\r\n\r\n").encode()
+    clients = []
+    try:
+        for _ in range(8):
+            s = socket.create_connection(("127.0.0.1", smol.port), 30)
+            clients.append(s)
+            s.sendall(head + data)
+        assert metrics.wait_for(
+            lambda: (running(smol), metrics.total(smol, waiting)) == (4, 4), 20)
+    finally:
+        for s in reversed(clients):
+            s.close()
+    assert metrics.wait_for(
+        lambda: (running(smol), metrics.total(smol, waiting)) == (0, 0), 5)
     http.serves(smol)

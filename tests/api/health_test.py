@@ -38,7 +38,7 @@ def test_metrics_are_prometheus_text(tiny: Server):
     text = httpx.get(tiny.url + "/metrics").text
     for line in text.splitlines():
         assert re.fullmatch(
-            r"# (HELP|TYPE) \S+ .*|[a-zA-Z_:][\w:]*(\{[^}]*\})? \S+", line), line
+            rf"# (HELP|TYPE) \S+ .*|{metrics.SERIES} \S+", line), line
     names = {k.split("{")[0] for k in metrics.read(tiny)}
     assert {"reprise_requests_running", "reprise_prompt_tokens_total",
             "reprise_cached_tokens_total",

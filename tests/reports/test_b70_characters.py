@@ -8,7 +8,7 @@ from support import http
 SCRIPTS: dict[str, list[str | bytes]] = {
     # U+1FAE0, U+1F979, U+9F9C, d with caron; then a token that begins with a
     # space; and a cut character at the very end.
-    "A": ["So ", b"\xf0", b"\x9f\xab", b"\xa0", b"\xf0\x9f", b"\xa5", b"\xb9",
+    "A": ["So ", b"\xf0", b"\x9f\xab", b"\xa0", b"\xf0\x9f", b"\xa5\xb9",
           b"\xe9", b"\xbe\x9c", b"\xc4", b"\x8f", " then"],
     "B": ["It ends", b"\xf0\x9f\xa5", b"\xb9"],
     "C": [b"\xe9\xbe", b"\x9c ", b"\xc4\x8f", b"\x20\xf0\x9f\xab", b"\xa0!"],

@@ -6,10 +6,10 @@ from serving import Server
 from support import http
 from support.script_model import ScriptModel
 
-BOS = 508
 BODY = ("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>"
         "{% endfor %}<|assistant|>")
-USER, END, ASSISTANT, H, I = 497, 499, 498, 71, 72
+MODEL = ScriptModel({"<|assistant|>": ["Hello"]})
+BOS = MODEL.token("<|bos|>")
 
 
 @pytest.mark.parametrize("template,add,expected", [
@@ -35,7 +35,8 @@ def test_prompt_has_one_bos(script, monkeypatch, template: str, add: bool,
         {"<|assistant|>": ["Hello"]}, chat_template=template,
         bos_token="<|bos|>", add_bos_token=add)
     answer = http.chat(server, "hi")
-    body = [USER, H, I, END, ASSISTANT]
+    body = [MODEL.token(t) for t in ("<|user|>", "h", "i", "<|end|>",
+                                     "<|assistant|>")]
     assert answer["prompt_token_ids"] == [BOS] * expected + body
     assert answer["usage"]["prompt_tokens"] == expected + len(body)
     assert answer["choices"][0]["message"]["content"] == "Hello"

@@ -41,8 +41,8 @@ def byte_alphabet() -> list[str]:
 
 
 def small_metadata() -> dict[str, Any]:
-    """One layer, width 256, a vocabulary of the 256 bytes and an end."""
-    tokens = [*byte_alphabet(), "<|end|>"]
+    """One layer, width 256, the 256 bytes, one merge and an end."""
+    tokens = [*byte_alphabet(), "ab", "<|end|>"]
     return {
         "general.architecture": "llama", "llama.block_count": 1,
         "llama.context_length": 512, "llama.embedding_length": 256,
@@ -52,15 +52,15 @@ def small_metadata() -> dict[str, Any]:
         "llama.rope.freq_base": 10000.0, "llama.vocab_size": len(tokens),
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
         "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": [1] * 256 + [3],
+        "tokenizer.ggml.token_type": [1] * 257 + [3],
         "tokenizer.ggml.merges": ["a b"],
-        "tokenizer.ggml.eos_token_id": 256,
+        "tokenizer.ggml.eos_token_id": 257,
     }
 
 
 def small_tensors(kind: str) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Name -> (type, dimensions, fastest first); matrices are of `kind`."""
-    matrices = {"token_embd": 257, **{f"blk.0.{n}": 256 for n in (
+    matrices = {"token_embd": 258, **{f"blk.0.{n}": 256 for n in (
         "attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up",
         "ffn_down")}}
     norms = ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm")

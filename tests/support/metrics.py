@@ -9,11 +9,14 @@ import httpx
 from serving import Server
 
 
+SERIES = r'[a-zA-Z_:][\w:]*(?:\{(?:\w+="[^"\n]*",?)*\})?'  # name, labels
+
+
 def read(server: Server) -> dict[str, float]:
     """Metric with its labels, as written -> value."""
     text = httpx.get(server.url + "/metrics", timeout=10).text
     return {name: float(value) for name, value in re.findall(
-        r"^([a-zA-Z_:][^\s{]*(?:\{[^}]*\})?)\s+(\S+)", text, re.MULTILINE)}
+        rf"^({SERIES})\s+(\S+)", text, re.MULTILINE)}
 
 
 def total(server: Server, name: str) -> float:

@@ -29,6 +29,10 @@ def spelled(piece: bytes) -> str:
     return "".join(alphabet[b] for b in piece)
 
 
+def key_of(piece: str | bytes) -> str:
+    return spelled(piece.encode() if isinstance(piece, str) else piece)
+
+
 class ScriptModel:
     """scripts: a token that ends a prompt -> the pieces of the reply to it.
     A piece is a string or bytes (a part of a character), one token each; after
@@ -39,8 +43,13 @@ class ScriptModel:
         self.tokenizer = json.loads((TINY / "tokenizer.json").read_text())
         self.config = json.loads((TINY / "tokenizer_config.json").read_text())
         self.vocabulary: dict[str, int] = self.tokenizer["model"]["vocab"]
-        self.ids = {t["content"]: t["id"] for t in self.tokenizer["added_tokens"]}
-        self.size = 512
+        added = self.tokenizer["added_tokens"]
+        self.ids = {t["content"]: -1 for t in added}
+        self.extend([p for pieces in scripts.values() for p in pieces])
+        for token in added:  # their ids follow the vocabulary's
+            token["id"] = len(self.vocabulary) + added.index(token)
+            self.ids[token["content"]] = token["id"]
+        self.size = len(self.vocabulary) + len(added)
         self.successor: dict[int, int] = {}
         self.scripts: dict[str, list[int]] = {}
         for prompt, pieces in scripts.items():
@@ -50,18 +59,17 @@ class ScriptModel:
                 self.successor[a] = b
             self.scripts[prompt] = ids[1:]
 
+    def extend(self, pieces: list[str | bytes]) -> None:
+        """New pieces join the vocabulary without a merge, so that no text is
+        tokenized to them."""
+        for piece in pieces:
+            if piece not in self.ids:
+                self.vocabulary.setdefault(key_of(piece), len(self.vocabulary))
+
     def token(self, piece: str | bytes) -> int:
-        """The id of a piece; new ones join the vocabulary, without a merge, so
-        that no text is tokenized to them."""
-        if isinstance(piece, str):
-            if piece in self.ids:
-                return self.ids[piece]
-            piece = piece.encode()
-        key = spelled(piece)
-        if key not in self.vocabulary:
-            self.vocabulary[key] = self.size
-            self.size += 1
-        return self.vocabulary[key]
+        if isinstance(piece, str) and piece in self.ids:
+            return self.ids[piece]
+        return self.vocabulary[key_of(piece)]
 
     def weights(self) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(1)
