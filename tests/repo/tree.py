@@ -28,7 +28,8 @@ def text(file: Path) -> str:
 
 
 def is_test(file: Path) -> bool:
-    return file.name.endswith("_test.cpp") or file.parts[0] == "tests"
+    return (file.name.endswith("_test.cpp") or file.name.startswith("test_")
+            or file.parts[0] == "tests")
 
 
 def includes(file: Path) -> list[str]:
