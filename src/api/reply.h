@@ -30,12 +30,12 @@ struct ReplyEnd {
 
 // A part of a reply: all of it, or one chunk of a stream.
 struct ReplyPart {
-  std::string text;
-  bool first = false;                  // first chunk of a stream
-  const ReplyEnd* end = nullptr;       // on a whole reply and on the last chunk
-  bool show_token_ids = false;         // the client sent return_token_ids
-  std::span<const TokenId> token_ids;  // of this part
-  std::span<const TokenId> prompt_token_ids;  // shown on whole and first
+  std::string text = {};
+  bool first = false;             // first chunk of a stream
+  const ReplyEnd* end = nullptr;  // on a whole reply and on the last chunk
+  bool show_token_ids = false;    // the client sent return_token_ids
+  std::span<const TokenId> token_ids = {};         // of this part
+  std::span<const TokenId> prompt_token_ids = {};  // shown on whole and first
 };
 
 // {prompt_tokens, completion_tokens, total_tokens,

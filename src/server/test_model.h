@@ -16,7 +16,7 @@ inline constexpr int kTestContext = 100;
 inline constexpr int kTestVocabulary = 512;
 
 inline ModelServices test_model() {
-  const std::string folder = REPRISE_SOURCE_DIR "/tests/fixtures/llama/mlx-q4/";
+  const std::string folder = REPRISE_TINY_MODEL "/";
   std::stringstream source;
   source << std::ifstream(folder + "chat_template.jinja").rdbuf();
   return {.id = "org/tiny",

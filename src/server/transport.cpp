@@ -154,12 +154,14 @@ Transport::Incoming Transport::Impl::refuse(error_code error,
             "The request's header is larger than the limit of {} bytes.",
             options.header_bytes_max));
   if (error == http::error::body_limit) {
-    const auto length = parser.content_length();
+    // The parser's own content_length() may not be asked: its header counts as
+    // unfinished when this limit stops it.
+    const std::string length(parser.get()[http::field::content_length]);
     return refusal(
         413, ErrorKind::too_large,
         fmt::format(
             "The request's body{} is larger than the limit of {} bytes.",
-            length ? fmt::format(" of {} bytes", *length) : "",
+            length.empty() ? "" : fmt::format(" of {} bytes", length),
             options.body_bytes_max));
   }
   // Reset by the client, or closed by us: nobody is there to read a reply.
