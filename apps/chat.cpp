@@ -26,7 +26,9 @@ struct ChatFlags {
 
 // Ctrl-C ends the reply that is being written; at the prompt it ends the chat.
 volatile std::sig_atomic_t interrupts = 0;
-void count_interrupt(int) { interrupts = interrupts + 1; }
+void count_interrupt(int) {
+  interrupts = interrupts + 1;
+}
 
 int fail(const Error& error) {
   fmt::print(stderr, "reprise: error: {}\n", error.message);
@@ -89,27 +91,29 @@ int chat(const ChatFlags& flags) {
   const auto text = load_text_model(flags.model.model);
   if (!text) return fail(text.error());
   if (!text->chat_template)
-    return fail(
-        {ErrorKind::unsupported,
-         "this model has no chat template: use `reprise run --raw`"});
+    return fail({ErrorKind::unsupported,
+                 "this model has no chat template: use `reprise run --raw`"});
   const auto engine = start_engine(flags.model);
   if (const auto ready = engine->wait_ready(); !ready)
     return fail(ready.error());
 
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = count_interrupt;  // no SA_RESTART: reading a line ends
   ::sigaction(SIGINT, &action, nullptr);
   const bool terminal = ::isatty(STDIN_FILENO) != 0;
   if (terminal)
-    fmt::print(
-        stderr, "{}. /new starts over, /exit or Ctrl-D leaves, Ctrl-C cuts a "
-        "reply short.\n", text->id);
+    fmt::print(stderr,
+               "{}. /new starts over, /exit or Ctrl-D leaves, Ctrl-C cuts a "
+               "reply short.\n",
+               text->id);
   Chat session(*engine, *text, flags);
   for (std::string line;;) {
     if (terminal) fmt::print(stderr, "> ");
     if (!std::getline(std::cin, line) || line == "/exit") break;
-    if (line == "/new") session.start_over();
-    else if (!line.empty()) session.say(line);
+    if (line == "/new")
+      session.start_over();
+    else if (!line.empty())
+      session.say(line);
   }
   return 0;
 }
@@ -123,14 +127,15 @@ CommandMain add_chat(CLI::App& app) {
   CLI::App& command =
       *app.add_subcommand("chat", "Chat with a model in this terminal");
   add_model_flags(command, flags->model);
-  command.add_option("--system", flags->system, "A system message to begin with");
+  command.add_option("--system", flags->system,
+                     "A system message to begin with");
   command
-      .add_option(
-          "--temperature", flags->temperature,
-          "0: always the likeliest token; more: more varied")
+      .add_option("--temperature", flags->temperature,
+                  "0: always the likeliest token; more: more varied")
       ->check(CLI::Range(0.0, 2.0))
       ->capture_default_str();
-  command.footer("Example:\n  reprise chat -m model.gguf --system \"Be brief.\"");
+  command.footer(
+      "Example:\n  reprise chat -m model.gguf --system \"Be brief.\"");
   return [flags] { return chat(*flags); };
 }
 

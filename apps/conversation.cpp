@@ -42,11 +42,11 @@ class Mailbox {
 
 }  // namespace
 
-Result<Reply> generate(
-    Engine& engine, const TextModel& text, std::vector<TokenId> prompt,
-    const GenerateOptions& options,
-    const std::function<void(const std::string&)>& write,
-    const std::function<bool()>& interrupted) {
+Result<Reply> generate(Engine& engine, const TextModel& text,
+                       std::vector<TokenId> prompt,
+                       const GenerateOptions& options,
+                       const std::function<void(const std::string&)>& write,
+                       const std::function<bool()>& interrupted) {
   const int context = engine.status().runner.context_tokens;
   const int room = context - static_cast<int>(prompt.size());
   if (room < 1)
@@ -64,8 +64,8 @@ Result<Reply> generate(
   request.stop_tokens = text.end_tokens;
 
   auto mailbox = std::make_shared<Mailbox>();
-  const auto id = engine.submit(
-      std::move(request), [mailbox](const Event& e) { mailbox->put(e); });
+  const auto id = engine.submit(std::move(request),
+                                [mailbox](const Event& e) { mailbox->put(e); });
   if (!id) return id.error();
 
   TokenStream stream(text.tokenizer, {});
@@ -99,14 +99,15 @@ std::string describe(const Finish& finish) {
   const Timings& times = finish.timings;
   const int reused =
       cache.memory_tokens + cache.disk_tokens + cache.remote_tokens;
-  const double rate = times.predicted_n > 1 && times.predicted_ms > 0
-      ? (times.predicted_n - 1) * 1000.0 / times.predicted_ms
-      : 0;
+  const double rate =
+      times.predicted_n > 1 && times.predicted_ms > 0
+          ? (times.predicted_n - 1) * 1000.0 / times.predicted_ms
+          : 0;
   return fmt::format(
       "{} prompt tokens ({} cached), first token {:.0f} ms, {} tokens at "
       "{:.1f}/s",
-      reused + cache.evaluated_tokens, reused,
-      times.queue_ms + times.prompt_ms, times.predicted_n, rate);
+      reused + cache.evaluated_tokens, reused, times.queue_ms + times.prompt_ms,
+      times.predicted_n, rate);
 }
 
 }  // namespace reprise

@@ -24,11 +24,11 @@ struct Reply {
   std::string text;
   Finish finish;
 };
-Result<Reply> generate(
-    Engine& engine, const TextModel& text, std::vector<TokenId> prompt,
-    const GenerateOptions& options,
-    const std::function<void(const std::string&)>& write,
-    const std::function<bool()>& interrupted);
+Result<Reply> generate(Engine& engine, const TextModel& text,
+                       std::vector<TokenId> prompt,
+                       const GenerateOptions& options,
+                       const std::function<void(const std::string&)>& write,
+                       const std::function<bool()>& interrupted);
 
 // "12 prompt tokens (8 cached), first token 35 ms, 24 tokens at 61.0/s".
 std::string describe(const Finish& finish);

@@ -28,9 +28,8 @@ constexpr const char* kExamples =
 // options have one dash and one letter, or two dashes: -np is put in words.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> result(argv + 1, argv + argc);
-  std::replace(
-      result.begin(), result.end(), std::string("-np"),
-      std::string("--parallel"));
+  std::replace(result.begin(), result.end(), std::string("-np"),
+               std::string("--parallel"));
   std::reverse(result.begin(), result.end());
   return result;
 }
@@ -46,8 +45,8 @@ int main(int argc, char** argv) {
   app.footer(kExamples);
   app.require_subcommand(1);
   app.set_version_flag("--version", [] {
-    return fmt::format(
-        "reprise {} ({})", REPRISE_VERSION, reprise::describe_backend("auto"));
+    return fmt::format("reprise {} ({})", REPRISE_VERSION,
+                       reprise::describe_backend("auto"));
   });
 
   const std::vector<std::pair<std::string, reprise::CommandMain>> commands = {

@@ -15,8 +15,8 @@ std::size_t state_memory(const std::string& text) {
   if (!bytes)
     throw CLI::ValidationError("--state-memory", bytes.error().message);
   if (*bytes == 0)
-    throw CLI::ValidationError(
-        "--state-memory", "0 bytes hold no state: give a size or auto");
+    throw CLI::ValidationError("--state-memory",
+                               "0 bytes hold no state: give a size or auto");
   return *bytes;
 }
 
@@ -30,9 +30,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
           "or a .gguf file")
       ->required();
   command
-      .add_option(
-          "-c,--context-length", flags.context_tokens,
-          "Tokens of prompt and reply together (default: the model's)")
+      .add_option("-c,--context-length", flags.context_tokens,
+                  "Tokens of prompt and reply together (default: the model's)")
       ->check(CLI::Range(1, 1 << 30));
   command
       .add_option(
@@ -59,9 +58,10 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
           "on a GPU)")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
       ->capture_default_str();
-  command.add_option("--log-level", flags.log_level, "How much to log, to stderr")
-      ->check(CLI::IsMember(
-          {"trace", "debug", "info", "warning", "error", "off"}))
+  command
+      .add_option("--log-level", flags.log_level, "How much to log, to stderr")
+      ->check(
+          CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
 }
 

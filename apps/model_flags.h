@@ -28,7 +28,8 @@ struct ModelFlags {
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 // The command line as CLI::App::parse takes it, with the one short flag of two
-// letters (-np, as llama.cpp spells it), which CLI11 does not know, written out.
+// letters (-np, as llama.cpp spells it), which CLI11 does not know, written
+// out.
 std::vector<std::string> expanded_arguments(int argc, char** argv);
 
 // Starts the engine; loading goes on in its thread (Engine::wait_ready).

@@ -23,12 +23,12 @@ struct RunFlags {
   std::uint64_t seed = 0;
 };
 
-Result<std::vector<TokenId>> prompt_tokens(
-    const RunFlags& flags, const TextModel& text) {
+Result<std::vector<TokenId>> prompt_tokens(const RunFlags& flags,
+                                           const TextModel& text) {
   if (flags.raw || !text.chat_template)
     return text.tokenizer->encode_prompt(flags.prompt);
-  const auto messages = nlohmann::json::array(
-      {{{"role", "user"}, {"content", flags.prompt}}});
+  const auto messages =
+      nlohmann::json::array({{{"role", "user"}, {"content", flags.prompt}}});
   return text.chat_template->encode_chat(messages, {}, *text.tokenizer);
 }
 
@@ -74,21 +74,18 @@ CommandMain add_run(CLI::App& app) {
       "run", "Answer one prompt and print only the reply's text");
   add_model_flags(command, flags->model);
   command
-      .add_option(
-          "-p,--prompt", flags->prompt,
-          "A message to answer, or with --raw a text to go on with")
+      .add_option("-p,--prompt", flags->prompt,
+                  "A message to answer, or with --raw a text to go on with")
       ->required();
-  command.add_flag(
-      "--raw", flags->raw, "Go on with the prompt as it is: no chat template");
+  command.add_flag("--raw", flags->raw,
+                   "Go on with the prompt as it is: no chat template");
   command
-      .add_option(
-          "-n,--max-tokens", flags->max_tokens,
-          "Tokens of the reply at most (default: to the context's end)")
+      .add_option("-n,--max-tokens", flags->max_tokens,
+                  "Tokens of the reply at most (default: to the context's end)")
       ->check(CLI::Range(1, 1 << 30));
   command
-      .add_option(
-          "--temperature", flags->temperature,
-          "0: always the likeliest token; more: more varied")
+      .add_option("--temperature", flags->temperature,
+                  "0: always the likeliest token; more: more varied")
       ->check(CLI::Range(0.0, 2.0))
       ->capture_default_str();
   command.add_option("--seed", flags->seed, "For --temperature above 0")

@@ -26,10 +26,12 @@ struct ServeFlags {
 };
 
 volatile std::sig_atomic_t stop_asked = 0;
-void ask_to_stop(int) { stop_asked = 1; }
+void ask_to_stop(int) {
+  stop_asked = 1;
+}
 
 void handle_signals() {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = ask_to_stop;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
@@ -42,14 +44,13 @@ int fail(const Error& error) {
 }
 
 ModelServices services_of(const TextModel& text, const RunnerInfo& runner) {
-  return {
-      .id = text.id,
-      .tokenizer = text.tokenizer,
-      .chat_template = text.chat_template,
-      .eos = text.end_tokens,
-      .context_tokens = runner.context_tokens,
-      .vocabulary = runner.vocabulary,
-      .created = std::time(nullptr)};
+  return {.id = text.id,
+          .tokenizer = text.tokenizer,
+          .chat_template = text.chat_template,
+          .eos = text.end_tokens,
+          .context_tokens = runner.context_tokens,
+          .vocabulary = runner.vocabulary,
+          .created = std::time(nullptr)};
 }
 
 int serve(const ServeFlags& flags) {
@@ -59,9 +60,8 @@ int serve(const ServeFlags& flags) {
   Server server(flags.server);
   if (const auto started = server.start(); !started)
     return fail(started.error());
-  spdlog::info(
-      "listening on http://{}:{}, loading {}", flags.server.host,
-      server.port(), flags.model.model);
+  spdlog::info("listening on http://{}:{}, loading {}", flags.server.host,
+               server.port(), flags.model.model);
 
   // The engine loads weights in its thread while this one reads the text side.
   const auto engine = start_engine(flags.model);
@@ -71,9 +71,9 @@ int serve(const ServeFlags& flags) {
   if (!text) return fail(text.error());
   const ModelServices services = services_of(*text, engine->status().runner);
   server.set_model(services, backend_of(*engine));
-  spdlog::info(
-      "ready: model '{}', context {} tokens, http://{}:{}/v1", services.id,
-      services.context_tokens, flags.server.host, server.port());
+  spdlog::info("ready: model '{}', context {} tokens, http://{}:{}/v1",
+               services.id, services.context_tokens, flags.server.host,
+               server.port());
 
   while (!stop_asked) {
     if (engine->status().health == EngineHealth::failed)
@@ -96,8 +96,8 @@ CommandMain add_serve(CLI::App& app) {
   command.add_option("--host", flags->server.host, "Address to listen on")
       ->capture_default_str();
   command
-      .add_option(
-          "--port", flags->server.port, "Port to listen on; 0: any free one")
+      .add_option("--port", flags->server.port,
+                  "Port to listen on; 0: any free one")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command.footer(

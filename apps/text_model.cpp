@@ -33,9 +33,8 @@ Result<json> read_json(const fs::path& path) {
   if (!text) return {in_place, json::object()};
   json value = json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded() || !value.is_object())
-    return Error{
-        ErrorKind::corrupt,
-        fmt::format("'{}' is not a JSON object", path.string())};
+    return Error{ErrorKind::corrupt,
+                 fmt::format("'{}' is not a JSON object", path.string())};
   return {in_place, std::move(value)};
 }
 
@@ -75,8 +74,8 @@ std::string template_source(const fs::path& folder, const json& config) {
   return "";
 }
 
-Result<void> set_template(
-    TextModel& model, const std::string& source, const json& specials) {
+Result<void> set_template(TextModel& model, const std::string& source,
+                          const json& specials) {
   if (source.empty()) return {};
   auto compiled = ChatTemplate::compile(source, specials);
   if (!compiled) return compiled.error();
@@ -97,13 +96,12 @@ Result<TextModel> load_folder(const fs::path& folder) {
     add_end_tokens(model, *config);
   }
   json specials = json::object();
-  for (const char* key :
-       {"bos_token", "eos_token", "unk_token", "pad_token", "sep_token",
-        "cls_token", "mask_token"})
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token",
+                          "sep_token", "cls_token", "mask_token"})
     if (const auto text = token_text(*settings, key); !text.empty())
       specials[key] = text;
-  add_end_token(
-      model, model.tokenizer->token_id(token_text(*settings, "eos_token")));
+  add_end_token(model,
+                model.tokenizer->token_id(token_text(*settings, "eos_token")));
   const auto set =
       set_template(model, template_source(folder, *settings), specials);
   if (!set) return set.error();

@@ -19,6 +19,7 @@
 #include "base/process_memory.h"
 #include "base/size.h"
 #include "engine/model_runner.h"
+#include "scheduler/limits.h"
 
 namespace {
 
@@ -51,6 +52,9 @@ struct Measured {
   double waited = 0;
 };
 
+// Spans of a prompt are as long as the server makes them at most.
+constexpr int kSpanMax = reprise::SchedulerLimits{}.step_tokens_max;
+
 // Feeds `depth` tokens, then measures `tokens` more, in spans of `span`.
 struct Shape {
   int tokens = 0;
@@ -58,14 +62,14 @@ struct Shape {
   int depth = 0;
 };
 
-Measured measure(
-    reprise::Runner& runner, int repetitions, const Shape& shape) {
+Measured measure(reprise::Runner& runner, int repetitions, const Shape& shape) {
   Measured result;
   // The first round pages weights in and wakes the threads: not counted.
   for (int i = 0; i <= repetitions; ++i) {
     SequenceDriver sequence(runner);
-    if (shape.depth > 0)
-      sequence.feed(std::vector<TokenId>(shape.depth, 42));
+    for (int done = 0; done < shape.depth; done += kSpanMax)
+      sequence.feed(
+          std::vector<TokenId>(std::min(kSpanMax, shape.depth - done), 42));
     const std::vector<TokenId> span(shape.span, 42);
     const double wait = core_wait_seconds();
     const double start = now_seconds();
@@ -82,9 +86,8 @@ Measured measure(
 }
 
 void print(const std::string& name, const Measured& m) {
-  fmt::print(
-      "| {} | {:.1f} | {:.1f} | {:.1f} % |\n", name, m.rates.back(),
-      m.rates[m.rates.size() / 2], 100 * m.waited / m.seconds);
+  fmt::print("| {} | {:.1f} | {:.1f} | {:.1f} % |\n", name, m.rates.back(),
+             m.rates[m.rates.size() / 2], 100 * m.waited / m.seconds);
 }
 
 }  // namespace
@@ -111,14 +114,12 @@ int main(int argc, char** argv) {
       "core |\n|---|--:|--:|--:|\n",
       model, runner->info().device, runner->info().dtype);
   for (const int count : {128, 512, 2048})
-    print(
-        fmt::format("pp{}", count),
-        measure(*runner, repetitions, {.tokens = count, .span = count}));
+    print(fmt::format("pp{}", count),
+          measure(*runner, repetitions,
+                  {.tokens = count, .span = std::min(count, kSpanMax)}));
   for (const int depth : {0, 1024, 4096})
-    print(
-        fmt::format("tg128 @ {}", depth),
-        measure(*runner, repetitions, {.tokens = 128, .depth = depth}));
-  fmt::print(
-      "\npeak resident memory {}\n",
-      reprise::format_size(reprise::peak_resident_bytes()));
+    print(fmt::format("tg128 @ {}", depth),
+          measure(*runner, repetitions, {.tokens = 128, .depth = depth}));
+  fmt::print("\npeak resident memory {}\n",
+             reprise::format_size(reprise::peak_resident_bytes()));
 }

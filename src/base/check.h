@@ -9,16 +9,15 @@
 
 namespace reprise {
 
-[[noreturn]] void check_failed(
-    const char* file, int line, const char* condition,
-    const std::string& message);
+[[noreturn]] void check_failed(const char* file, int line,
+                               const char* condition,
+                               const std::string& message);
 
 }  // namespace reprise
 
-#define CHECK(condition, ...)                             \
-  do {                                                    \
-    if (!(condition)) [[unlikely]]                        \
-      ::reprise::check_failed(                            \
-          __FILE__, __LINE__, #condition,                 \
-          ::fmt::format("" __VA_ARGS__));                 \
+#define CHECK(condition, ...)                                 \
+  do {                                                        \
+    if (!(condition)) [[unlikely]]                            \
+      ::reprise::check_failed(__FILE__, __LINE__, #condition, \
+                              ::fmt::format("" __VA_ARGS__)); \
   } while (false)

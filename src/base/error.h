@@ -9,14 +9,14 @@
 namespace reprise {
 
 enum class ErrorKind {
-  invalid,       // the caller's input is wrong (HTTP 400)
-  not_found,     // no such file, model, path (HTTP 404)
-  too_large,     // over a limit of ours (HTTP 413)
-  unsupported,   // understood, and not served by this build (HTTP 400)
-  corrupt,       // data that contradicts itself: truncated, lying sizes
-  busy,          // a queue is full: try again later (HTTP 429)
-  unavailable,   // loading or stopping (HTTP 503)
-  internal,      // our fault (HTTP 500)
+  invalid,      // the caller's input is wrong (HTTP 400)
+  not_found,    // no such file, model, path (HTTP 404)
+  too_large,    // over a limit of ours (HTTP 413)
+  unsupported,  // understood, and not served by this build (HTTP 400)
+  corrupt,      // data that contradicts itself: truncated, lying sizes
+  busy,         // a queue is full: try again later (HTTP 429)
+  unavailable,  // loading or stopping (HTTP 503)
+  internal,     // our fault (HTTP 500)
 };
 
 struct Error {

@@ -53,8 +53,8 @@ Result<std::size_t> parse_size(std::string_view text) {
 }
 
 std::string format_size(std::size_t bytes) {
-  constexpr std::array<const char*, 5> names = {
-      "B", "KiB", "MiB", "GiB", "TiB"};
+  constexpr std::array<const char*, 5> names = {"B", "KiB", "MiB", "GiB",
+                                                "TiB"};
   double value = static_cast<double>(bytes);
   std::size_t unit = 0;
   while (value >= 1024 && unit + 1 < names.size()) {

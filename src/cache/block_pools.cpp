@@ -27,9 +27,8 @@ constexpr std::size_t kBufferHeader = sizeof(std::size_t);
 class Mapping {
  public:
   explicit Mapping(std::size_t bytes) : bytes_(bytes) {
-    data_ = ::mmap(
-        nullptr, bytes, PROT_READ | PROT_WRITE,
-        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    data_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data_ == MAP_FAILED)
       throw std::runtime_error(fmt::format(
           "[state] cannot reserve {} for state: {}. Lower --state-memory.",
@@ -53,23 +52,22 @@ std::size_t round_up(std::size_t n, std::size_t unit) {
 }
 
 // Each pool starts on a page of its own, its header in the page before.
-mx::array pool_in(
-    const std::shared_ptr<Mapping>& mapping, std::size_t offset,
-    std::size_t bytes, mx::Shape shape, mx::Dtype dtype) {
+mx::array pool_in(const std::shared_ptr<Mapping>& mapping, std::size_t offset,
+                  std::size_t bytes, mx::Shape shape, mx::Dtype dtype) {
   char* header = mapping->at(offset - kBufferHeader);
   std::memcpy(header, &bytes, sizeof(bytes));
-  mx::allocator::Data data(
-      mx::allocator::Buffer(header), [mapping](mx::allocator::Buffer) {});
+  mx::allocator::Data data(mx::allocator::Buffer(header),
+                           [mapping](mx::allocator::Buffer) {});
   return mx::array(std::move(data), std::move(shape), dtype);
 }
 
-std::vector<std::vector<mx::array>> map_pools(
-    const StateLayout& layout, int block_count) {
+std::vector<std::vector<mx::array>> map_pools(const StateLayout& layout,
+                                              int block_count) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto pool_bytes = [&](const StateFamily& family) {
     return family.row_bytes() *
-        static_cast<std::size_t>(rows_per_block(family.growth)) *
-        static_cast<std::size_t>(block_count);
+           static_cast<std::size_t>(rows_per_block(family.growth)) *
+           static_cast<std::size_t>(block_count);
   };
   std::size_t total = 0;
   for (const LayerState& layer : layout)
@@ -83,23 +81,21 @@ std::vector<std::vector<mx::array>> map_pools(
     for (const StateFamily& family : layout[l]) {
       const std::size_t bytes = pool_bytes(family);
       const int rows = rows_per_block(family.growth) * block_count;
-      pools[l].push_back(pool_in(
-          mapping, offset + page, bytes, {rows, family.row_elements},
-          family.dtype));
+      pools[l].push_back(pool_in(mapping, offset + page, bytes,
+                                 {rows, family.row_elements}, family.dtype));
       offset += page + round_up(bytes, page);
     }
   return pools;
 }
 
-std::vector<std::vector<mx::array>> allocate_pools(
-    const StateLayout& layout, int block_count) {
+std::vector<std::vector<mx::array>> allocate_pools(const StateLayout& layout,
+                                                   int block_count) {
   std::vector<std::vector<mx::array>> pools(layout.size());
   std::vector<mx::array> all;
   for (std::size_t l = 0; l < layout.size(); ++l)
     for (const StateFamily& family : layout[l]) {
       const int rows = rows_per_block(family.growth) * block_count;
-      pools[l].push_back(
-          mx::zeros({rows, family.row_elements}, family.dtype));
+      pools[l].push_back(mx::zeros({rows, family.row_elements}, family.dtype));
       all.push_back(pools[l].back());
     }
   mx::eval(all);
@@ -120,8 +116,7 @@ BlockPools::BlockPools(StateLayout layout, int block_count)
         throw std::invalid_argument(fmt::format(
             "[state] family '{}' is a snapshot, which has no blocks",
             family.name));
-  const bool on_cpu =
-      mx::default_device().type == mx::Device::DeviceType::cpu;
+  const bool on_cpu = mx::default_device().type == mx::Device::DeviceType::cpu;
   pools_ = on_cpu ? map_pools(layout_, block_count)
                   : allocate_pools(layout_, block_count);
 }

@@ -13,10 +13,8 @@ namespace {
 namespace mx = mlx::core;
 
 StateLayout layout_of(int layers, int row_elements) {
-  return StateLayout(
-      layers,
-      {{"keys", PerToken{}, row_elements, mx::float32},
-       {"index", Pooled{4}, 16, mx::bfloat16}});
+  return StateLayout(layers, {{"keys", PerToken{}, row_elements, mx::float32},
+                              {"index", Pooled{4}, 16, mx::bfloat16}});
 }
 
 TEST(BlockPools, ShapesFollowTheLayout) {
@@ -48,7 +46,8 @@ TEST(BlockPools, PoolsDoNotOverlap) {
     for (int f = 0; f < 2; ++f) {
       auto pool = pools.pool(l, f);
       char* bytes = pool.data<char>();
-      for (std::size_t i = 0; i < pool.nbytes(); ++i) bytes[i] = char(l * 2 + f + 1);
+      for (std::size_t i = 0; i < pool.nbytes(); ++i)
+        bytes[i] = char(l * 2 + f + 1);
     }
   for (int l = 0; l < 2; ++l)
     for (int f = 0; f < 2; ++f) {
@@ -60,9 +59,8 @@ TEST(BlockPools, PoolsDoNotOverlap) {
 }
 
 TEST(BlockPools, RefusesWhatHasNoBlocks) {
-  EXPECT_THROW(
-      BlockPools({{{"recurrent", Snapshot{}, 8, mx::float32}}}, 4),
-      std::invalid_argument);
+  EXPECT_THROW(BlockPools({{{"recurrent", Snapshot{}, 8, mx::float32}}}, 4),
+               std::invalid_argument);
   EXPECT_THROW(BlockPools(layout_of(1, 8), 0), std::invalid_argument);
 }
 

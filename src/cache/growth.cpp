@@ -19,41 +19,48 @@ Overload(Fs...) -> Overload<Fs...>;
 
 RowRange rows_at(const Growth& growth, int tokens) {
   return std::visit(
-      Overload{
-          [&](PerToken) { return RowRange{0, tokens}; },
-          [&](Window w) {
-            return RowRange{std::max(0, tokens - w.width), tokens};
-          },
-          [&](Pooled p) { return RowRange{0, tokens / p.stride}; },
-          [&](Snapshot) { return RowRange{0, 1}; }},
+      Overload{[&](PerToken) {
+                 return RowRange{0, tokens};
+               },
+               [&](Window w) {
+                 return RowRange{std::max(0, tokens - w.width), tokens};
+               },
+               [&](Pooled p) {
+                 return RowRange{0, tokens / p.stride};
+               },
+               [&](Snapshot) {
+                 return RowRange{0, 1};
+               }},
       growth);
 }
 
 RowRange rows_written(const Growth& growth, int begin, int end) {
   return std::visit(
-      Overload{
-          [&](PerToken) { return RowRange{begin, end}; },
-          [&](Window) { return RowRange{begin, end}; },
-          [&](Pooled p) {
-            return RowRange{begin / p.stride, end / p.stride};
-          },
-          [&](Snapshot) { return RowRange{0, begin < end ? 1 : 0}; }},
+      Overload{[&](PerToken) {
+                 return RowRange{begin, end};
+               },
+               [&](Window) {
+                 return RowRange{begin, end};
+               },
+               [&](Pooled p) {
+                 return RowRange{begin / p.stride, end / p.stride};
+               },
+               [&](Snapshot) {
+                 return RowRange{0, begin < end ? 1 : 0};
+               }},
       growth);
 }
 
 bool can_cut(const Growth& growth, RowRange held, int from, int to) {
   const RowRange needed = rows_at(growth, to);
   const bool there = needed.size() == 0 ||
-      (held.begin <= needed.begin && needed.end <= held.end);
+                     (held.begin <= needed.begin && needed.end <= held.end);
   return std::visit(
       Overload{
-          [&](PerToken) { return there; },
-          [&](Window) { return there; },
+          [&](PerToken) { return there; }, [&](Window) { return there; },
           // Between two pools the partial pool is needed too, and that is a
           // Snapshot family of its own.
-          [&](Pooled p) {
-            return there && (to == from || to % p.stride == 0);
-          },
+          [&](Pooled p) { return there && (to == from || to % p.stride == 0); },
           [&](Snapshot) { return to == from; }},
       growth);
 }

@@ -7,7 +7,7 @@ std::size_t block_bytes(const StateLayout& layout) {
   for (const LayerState& layer : layout)
     for (const StateFamily& family : layer)
       bytes += family.row_bytes() *
-          static_cast<std::size_t>(rows_per_block(family.growth));
+               static_cast<std::size_t>(rows_per_block(family.growth));
   return bytes;
 }
 

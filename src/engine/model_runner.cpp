@@ -49,16 +49,14 @@ mx::Device::DeviceType choose_device(const std::string& name) {
 }
 
 // On the CPU float32 is the fastest as well: our kernels compute in it.
-mx::Dtype choose_dtype(
-    const std::string& name, mx::Device::DeviceType device) {
+mx::Dtype choose_dtype(const std::string& name, mx::Device::DeviceType device) {
   if (name == "auto")
     return device == mx::Device::DeviceType::cpu ? mx::float32 : mx::bfloat16;
   if (name == "float32") return mx::float32;
   if (name == "bfloat16") return mx::bfloat16;
   if (name == "float16") return mx::float16;
   throw std::runtime_error(fmt::format(
-      "'{}' is not a dtype: choose auto, float32, bfloat16 or float16",
-      name));
+      "'{}' is not a dtype: choose auto, float32, bfloat16 or float16", name));
 }
 
 const char* dtype_name(mx::Dtype dtype) {
@@ -78,10 +76,11 @@ void prepare_device(mx::Device::DeviceType device) {
 int blocks_that_fit(const StateLayout& layout, std::size_t budget_bytes) {
   const std::size_t each = block_bytes(layout);
   CHECK(each > 0);
-  const std::size_t bytes = budget_bytes > 0
-      ? budget_bytes
-      : static_cast<std::size_t>(
-            kAutoStateShare * static_cast<double>(available_bytes()));
+  const std::size_t bytes =
+      budget_bytes > 0
+          ? budget_bytes
+          : static_cast<std::size_t>(kAutoStateShare *
+                                     static_cast<double>(available_bytes()));
   // A pool's rows are counted in 32 bits by MLX's shapes.
   const std::size_t max =
       std::numeric_limits<std::int32_t>::max() / kBlockTokens;
@@ -96,9 +95,8 @@ int blocks_that_fit(const StateLayout& layout, std::size_t budget_bytes) {
 
 class ModelRunner : public Runner {
  public:
-  ModelRunner(
-      std::unique_ptr<Model> model, int block_count, mx::Dtype dtype,
-      mx::Device::DeviceType device)
+  ModelRunner(std::unique_ptr<Model> model, int block_count, mx::Dtype dtype,
+              mx::Device::DeviceType device)
       : model_(std::move(model)),
         pools_(model_->state_layout(), block_count),
         dtype_(dtype),
@@ -106,13 +104,12 @@ class ModelRunner : public Runner {
 
   RunnerInfo info() const override {
     const ModelShape shape = model_->shape();
-    return {
-        .vocabulary = shape.vocabulary,
-        .context_tokens = shape.context_tokens,
-        .block_count = pools_.block_count(),
-        .block_bytes = block_bytes(pools_.layout()),
-        .device = device_ == mx::Device::DeviceType::cpu ? "cpu" : "gpu",
-        .dtype = dtype_name(dtype_)};
+    return {.vocabulary = shape.vocabulary,
+            .context_tokens = shape.context_tokens,
+            .block_count = pools_.block_count(),
+            .block_bytes = block_bytes(pools_.layout()),
+            .device = device_ == mx::Device::DeviceType::cpu ? "cpu" : "gpu",
+            .dtype = dtype_name(dtype_)};
   }
 
   StepLogits run(const StepPlan& plan) override {
@@ -145,9 +142,9 @@ class ModelRunner : public Runner {
 
     StepLogits out{.vocabulary = logits.shape(1), .values = {}};
     const float* data = logits.data<float>();
-    out.values.assign(
-        data, data + step.logits_rows.size() *
-                static_cast<std::size_t>(out.vocabulary));
+    out.values.assign(data,
+                      data + step.logits_rows.size() *
+                                 static_cast<std::size_t>(out.vocabulary));
     return out;
   }
 
@@ -172,8 +169,7 @@ std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
       "loaded {} of weights; state: {} blocks of {} tokens, {} each, reserved",
       format_size((*checkpoint)->weight_bytes()), blocks, kBlockTokens,
       format_size(block_bytes(model->state_layout())));
-  return std::make_unique<ModelRunner>(
-      std::move(model), blocks, dtype, device);
+  return std::make_unique<ModelRunner>(std::move(model), blocks, dtype, device);
 }
 
 std::string describe_backend(const std::string& device) {

@@ -13,8 +13,8 @@ namespace reprise {
 
 struct ModelRunnerOptions {
   std::string model_path;
-  std::string device = "auto";  // auto, cpu, gpu
-  std::string dtype = "auto";   // auto, float32, bfloat16, float16
+  std::string device = "auto";         // auto, cpu, gpu
+  std::string dtype = "auto";          // auto, float32, bfloat16, float16
   std::size_t state_memory_bytes = 0;  // 0: auto, see docs/architecture.md
 };
 

@@ -9,15 +9,17 @@ TEST(PlannedStep, FlattensRowsAndFindsTheirPlaces) {
   StepPlan plan;
   plan.rows.push_back(
       {.id = 1, .start = 255, .tokens = {7, 8}, .blocks = {4, 9}});
-  plan.rows.push_back(
-      {.id = 2, .start = 0, .tokens = {5}, .blocks = {2}, .wants_logits = true});
+  plan.rows.push_back({.id = 2,
+                       .start = 0,
+                       .tokens = {5},
+                       .blocks = {2},
+                       .wants_logits = true});
   plan.copies.push_back({.from = 3, .to = 4, .rows = 10});
   const PlannedStep step = planned_step(plan);
   EXPECT_EQ(step.batch->tokens, 3);
   EXPECT_EQ(step.token_ids, (std::vector<std::int32_t>{7, 8, 5}));
-  EXPECT_EQ(
-      step.batch->pool_rows,
-      (std::vector<std::int64_t>{4 * 256 + 255, 9 * 256, 2 * 256}));
+  EXPECT_EQ(step.batch->pool_rows,
+            (std::vector<std::int64_t>{4 * 256 + 255, 9 * 256, 2 * 256}));
   EXPECT_EQ(step.logits_rows, std::vector<std::int32_t>{2});
   ASSERT_EQ(step.batch->spans.size(), 2u);
   EXPECT_EQ(step.batch->spans[1].first_row, 2);

@@ -12,12 +12,12 @@
 namespace reprise {
 
 struct RunnerInfo {
-  int vocabulary = 0;       // logits of one row
-  int context_tokens = 0;   // what the model was trained for
-  int block_count = 0;      // blocks in the pool
+  int vocabulary = 0;      // logits of one row
+  int context_tokens = 0;  // what the model was trained for
+  int block_count = 0;     // blocks in the pool
   std::size_t block_bytes = 0;
-  std::string device;       // "cpu", "gpu"
-  std::string dtype;        // of activations and state
+  std::string device;  // "cpu", "gpu"
+  std::string dtype;   // of activations and state
 };
 
 // Logits in float32 of the rows that wanted them, in the plan's order.
@@ -26,8 +26,8 @@ struct StepLogits {
   std::vector<float> values;
 
   std::span<const float> row(int i) const {
-    return std::span(values).subspan(
-        static_cast<std::size_t>(i) * vocabulary, vocabulary);
+    return std::span(values).subspan(static_cast<std::size_t>(i) * vocabulary,
+                                     vocabulary);
   }
 };
 

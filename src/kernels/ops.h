@@ -27,9 +27,9 @@ using mlx::core::array;
 // An affine-quantized matrix in MLX's layout: element (n, k) is
 // scales[n, k/g] * q + biases[n, k/g], q the k-th `bits`-wide field of row n.
 struct QuantizedMatrix {
-  array words;   // uint32 [N, K * bits / 32]
-  array scales;  // float32, bfloat16 or float16 [N, K / group_size]
-  array biases;  // as scales
+  array words;          // uint32 [N, K * bits / 32]
+  array scales;         // float32, bfloat16 or float16 [N, K / group_size]
+  array biases;         // as scales
   int group_size = 64;  // 32, 64 or 128
   int bits = 4;         // 2, 3, 4, 5, 6 or 8
 
@@ -44,8 +44,8 @@ array matmul(const array& x, const QuantizedMatrix& w);
 // Rows `ids` (int32 [T]) of a [N, K] matrix, as `dtype` [T, K]. An id that is
 // no row fails the evaluation, not the call.
 array take_rows(const array& w, const array& ids, mlx::core::Dtype dtype);
-array take_rows(
-    const QuantizedMatrix& w, const array& ids, mlx::core::Dtype dtype);
+array take_rows(const QuantizedMatrix& w, const array& ids,
+                mlx::core::Dtype dtype);
 
 // x / sqrt(mean(x²) + eps) * weight, over the last axis. weight [dim].
 array rms_norm(const array& x, const array& weight, float eps);
@@ -66,8 +66,8 @@ struct RopeShape {
   int rotary = 0;  // dims that rotate, even, <= head_dim
   bool interleaved = false;
 };
-array rope(
-    const array& x, const array& cos, const array& sin, const RopeShape& shape);
+array rope(const array& x, const array& cos, const array& sin,
+           const RopeShape& shape);
 
 // cos and sin of position · frequency, float32 [T, F], for the positions of
 // the batch. frequencies: float32 [F]. Always on the host in float32, so both
@@ -89,15 +89,13 @@ struct AttentionShape {
   int head_dim = 0;
   float scale = 1.0f;
 };
-array attention(
-    const array& q, const array& keys, const array& values,
-    const RaggedBatchPtr& batch, const AttentionShape& shape);
+array attention(const array& q, const array& keys, const array& values,
+                const RaggedBatchPtr& batch, const AttentionShape& shape);
 
 // Writes the step's rows [T, row] into the pool [pool rows, row] at
 // batch.pool_rows, after batch.copies, in place: the output shares the pool's
 // buffer, whose handle is never reassigned, and serves this step's reads. All
 // rows are written before the output is available.
-array append(
-    const array& pool, const array& rows, const RaggedBatchPtr& batch);
+array append(const array& pool, const array& rows, const RaggedBatchPtr& batch);
 
 }  // namespace reprise::kernels

@@ -10,16 +10,15 @@ namespace reprise::kernels::plain {
 array matmul(const array& x, const array& w);
 array matmul(const array& x, const QuantizedMatrix& w);
 array take_rows(const array& w, const array& ids, mlx::core::Dtype dtype);
-array take_rows(
-    const QuantizedMatrix& w, const array& ids, mlx::core::Dtype dtype);
+array take_rows(const QuantizedMatrix& w, const array& ids,
+                mlx::core::Dtype dtype);
 array rms_norm(const array& x, const array& weight, float eps);
 array swiglu(const array& gate, const array& up);
 array add(const array& a, const array& b);
-array rope(
-    const array& x, const array& cos, const array& sin, const RopeShape& shape);
+array rope(const array& x, const array& cos, const array& sin,
+           const RopeShape& shape);
 // Reads whole blocks with take and masks; rows past the length are zeroed.
-array attention(
-    const array& q, const array& keys, const array& values,
-    const RaggedBatchPtr& batch, const AttentionShape& shape);
+array attention(const array& q, const array& keys, const array& values,
+                const RaggedBatchPtr& batch, const AttentionShape& shape);
 
 }  // namespace reprise::kernels::plain

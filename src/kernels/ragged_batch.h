@@ -12,7 +12,7 @@ namespace reprise::kernels {
 struct RaggedSpan {
   int first_row = 0;  // of this span in the flattened batch
   int row_count = 0;
-  int start = 0;      // absolute position of the first row
+  int start = 0;  // absolute position of the first row
   // Block table: the state row of position p lies at pool row
   // blocks[p / 256] * 256 + p % 256, for every p < start + row_count.
   std::vector<std::int32_t> blocks;

@@ -2,11 +2,10 @@
 
 namespace reprise {
 
-mlx::core::array attend(
-    const mlx::core::array& q, const mlx::core::array& k,
-    const mlx::core::array& v, const AttendState& state,
-    const kernels::RaggedBatchPtr& batch,
-    const kernels::AttentionShape& shape) {
+mlx::core::array attend(const mlx::core::array& q, const mlx::core::array& k,
+                        const mlx::core::array& v, const AttendState& state,
+                        const kernels::RaggedBatchPtr& batch,
+                        const kernels::AttentionShape& shape) {
   const auto keys =
       kernels::append(state.pools.pool(state.layer, state.keys), k, batch);
   const auto values =

@@ -18,9 +18,9 @@ struct AttendState {
   int keys = 0;
   int values = 1;
 };
-mlx::core::array attend(
-    const mlx::core::array& q, const mlx::core::array& k,
-    const mlx::core::array& v, const AttendState& state,
-    const kernels::RaggedBatchPtr& batch, const kernels::AttentionShape& shape);
+mlx::core::array attend(const mlx::core::array& q, const mlx::core::array& k,
+                        const mlx::core::array& v, const AttendState& state,
+                        const kernels::RaggedBatchPtr& batch,
+                        const kernels::AttentionShape& shape);
 
 }  // namespace reprise

@@ -27,18 +27,22 @@ MatrixShape shape_of(const Matrix& matrix) {
 
 Matrix load_matrix(const Checkpoint& checkpoint, const std::string& module) {
   if (auto q = checkpoint.quantized(module))
-    return kernels::QuantizedMatrix{
-        q->words, q->scales, q->biases, q->group_size, q->bits};
+    return kernels::QuantizedMatrix{q->words, q->scales, q->biases,
+                                    q->group_size, q->bits};
   return checkpoint.tensor(module + ".weight");
 }
 
 }  // namespace
 
-int Linear::out_features() const { return shape_of(weight).rows; }
-int Linear::in_features() const { return shape_of(weight).columns; }
+int Linear::out_features() const {
+  return shape_of(weight).rows;
+}
+int Linear::in_features() const {
+  return shape_of(weight).columns;
+}
 
-Linear load_linear(
-    const Checkpoint& checkpoint, const std::string& module, int out, int in) {
+Linear load_linear(const Checkpoint& checkpoint, const std::string& module,
+                   int out, int in) {
   Linear layer{load_matrix(checkpoint, module), std::nullopt};
   const MatrixShape shape = shape_of(layer.weight);
   if (shape.rows != out || shape.columns != in)
@@ -51,8 +55,8 @@ Linear load_linear(
   return layer;
 }
 
-mx::array load_vector(
-    const Checkpoint& checkpoint, const std::string& name, int dim) {
+mx::array load_vector(const Checkpoint& checkpoint, const std::string& name,
+                      int dim) {
   mx::array vector = checkpoint.tensor(name);
   if (vector.ndim() != 1 || vector.shape(0) != dim)
     throw std::runtime_error(fmt::format(
@@ -62,9 +66,9 @@ mx::array load_vector(
 }
 
 mx::array linear(const mx::array& x, const Linear& layer) {
-  const mx::array y = std::visit(
-      [&](const auto& weight) { return kernels::matmul(x, weight); },
-      layer.weight);
+  const mx::array y =
+      std::visit([&](const auto& weight) { return kernels::matmul(x, weight); },
+                 layer.weight);
   if (!layer.bias) return y;
   return mx::add(y, mx::astype(*layer.bias, y.dtype()));
 }

@@ -26,18 +26,18 @@ struct Linear {
 // "<module>.weight", quantized or not, and "<module>.bias" if it is there.
 // Throws std::runtime_error naming tensor, file and both shapes unless the
 // matrix is [out, in].
-Linear load_linear(
-    const Checkpoint& checkpoint, const std::string& module, int out, int in);
+Linear load_linear(const Checkpoint& checkpoint, const std::string& module,
+                   int out, int in);
 
 // A plain tensor that must be [dim]. Throws as load_linear.
-mlx::core::array load_vector(
-    const Checkpoint& checkpoint, const std::string& name, int dim);
+mlx::core::array load_vector(const Checkpoint& checkpoint,
+                             const std::string& name, int dim);
 
 // x [rows, in] → [rows, out].
 mlx::core::array linear(const mlx::core::array& x, const Linear& layer);
 
 // Rows `ids` of the table as `dtype`: [ids, in].
-mlx::core::array embed(
-    const Linear& table, const mlx::core::array& ids, mlx::core::Dtype dtype);
+mlx::core::array embed(const Linear& table, const mlx::core::array& ids,
+                       mlx::core::Dtype dtype);
 
 }  // namespace reprise

@@ -67,8 +67,8 @@ std::vector<float> rope_frequencies(const json& config, int rotary) {
   return frequencies;
 }
 
-std::vector<float> load_rope_frequencies(
-    const Checkpoint& checkpoint, int rotary) {
+std::vector<float> load_rope_frequencies(const Checkpoint& checkpoint,
+                                         int rotary) {
   constexpr const char* kDivisors = "rope_freqs.weight";
   auto frequencies = rope_frequencies(checkpoint.config(), rotary);
   if (!checkpoint.contains(kDivisors)) return frequencies;

@@ -16,7 +16,7 @@ std::vector<float> rope_frequencies(const nlohmann::json& config, int rotary);
 
 // The same for a checkpoint: its config, or where the file carries divisors of
 // the plain frequencies ("rope_freqs.weight", GGUF's form of llama3), those.
-std::vector<float> load_rope_frequencies(
-    const Checkpoint& checkpoint, int rotary);
+std::vector<float> load_rope_frequencies(const Checkpoint& checkpoint,
+                                         int rotary);
 
 }  // namespace reprise

@@ -34,12 +34,11 @@ TEST(RopeFrequencies, LinearDividesAll) {
 }
 
 TEST(RopeFrequencies, Llama3KeepsShortAndStretchesLongWaves) {
-  const json scaling = {
-      {"rope_type", "llama3"},
-      {"factor", 8.0},
-      {"low_freq_factor", 1.0},
-      {"high_freq_factor", 4.0},
-      {"original_max_position_embeddings", 128}};
+  const json scaling = {{"rope_type", "llama3"},
+                        {"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 128}};
   const json plain = {{"rope_theta", 500000.0}};
   json scaled = plain;
   scaled["rope_scaling"] = scaling;

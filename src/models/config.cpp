@@ -17,11 +17,11 @@ const json* find(const json& config, const char* key) {
   return it == config.end() || it->is_null() ? nullptr : &*it;
 }
 
-[[noreturn]] void refuse(
-    const char* key, const json* value, const char* accepted) {
-  throw std::runtime_error(fmt::format(
-      "the configuration's \"{}\" is {}; it must be {}", key,
-      value ? value->dump() : "missing", accepted));
+[[noreturn]] void refuse(const char* key, const json* value,
+                         const char* accepted) {
+  throw std::runtime_error(
+      fmt::format("the configuration's \"{}\" is {}; it must be {}", key,
+                  value ? value->dump() : "missing", accepted));
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ int positive_setting(const json& config, const char* key, int fallback) {
   const json* value = find(config, key);
   if (!value && fallback > 0) return fallback;
   constexpr auto max = std::numeric_limits<std::int32_t>::max();
-  if (!value || !value->is_number_integer() ||
-      value->get<std::int64_t>() < 1 || value->get<std::int64_t>() > max)
+  if (!value || !value->is_number_integer() || value->get<std::int64_t>() < 1 ||
+      value->get<std::int64_t>() > max)
     refuse(key, value, "a positive integer");
   return value->get<int>();
 }

@@ -22,9 +22,8 @@ TEST(ModelConfig, ReadsNumbersAndDefaults) {
 }
 
 TEST(ModelConfig, ErrorsShowKeyAndValue) {
-  for (const json& bad :
-       {json(-1), json(0), json("12"), json(1.5), json(1e18), json(nullptr),
-        json(std::int64_t{1} << 31)}) {
+  for (const json& bad : {json(-1), json(0), json("12"), json(1.5), json(1e18),
+                          json(nullptr), json(std::int64_t{1} << 31)}) {
     try {
       positive_setting({{"hidden_size", bad}}, "hidden_size");
       FAIL() << bad;

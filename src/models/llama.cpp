@@ -45,8 +45,8 @@ LlamaConfig::LlamaConfig(const nlohmann::json& json)
       layers(positive_setting(json, "num_hidden_layers")),
       heads(positive_setting(json, "num_attention_heads")),
       kv_heads(positive_setting(json, "num_key_value_heads", heads)),
-      head_dim(positive_setting(
-          json, "head_dim", hidden >= heads ? hidden / heads : 1)),
+      head_dim(positive_setting(json, "head_dim",
+                                hidden >= heads ? hidden / heads : 1)),
       context(positive_setting(json, "max_position_embeddings", 2048)),
       norm_eps(float(number_setting(json, "rms_norm_eps", 1e-6))),
       tied(flag_setting(json, "tie_word_embeddings", false)),
@@ -55,8 +55,7 @@ LlamaConfig::LlamaConfig(const nlohmann::json& json)
       rope_interleaved(flag_setting(json, "rope_interleaved", false)) {
   if (heads % kv_heads != 0)
     throw std::runtime_error(fmt::format(
-        "{} attention heads cannot share {} key-value heads", heads,
-        kv_heads));
+        "{} attention heads cannot share {} key-value heads", heads, kv_heads));
   if (head_dim % 2 != 0)
     throw std::runtime_error(
         fmt::format("a head of {} dimensions cannot rotate", head_dim));
@@ -75,45 +74,38 @@ std::string layer_name(int index, const char* part) {
 }
 
 LlamaLayer::LlamaLayer(const Checkpoint& ckpt, const LlamaConfig& c, int i)
-    : attention_norm(load_vector(
-          ckpt, layer_name(i, "input_layernorm.weight"), c.hidden)),
+    : attention_norm(
+          load_vector(ckpt, layer_name(i, "input_layernorm.weight"), c.hidden)),
       mlp_norm(load_vector(
           ckpt, layer_name(i, "post_attention_layernorm.weight"), c.hidden)),
-      q(load_linear(
-          ckpt, layer_name(i, "self_attn.q_proj"), c.heads * c.head_dim,
-          c.hidden)),
-      k(load_linear(
-          ckpt, layer_name(i, "self_attn.k_proj"), c.kv_heads * c.head_dim,
-          c.hidden)),
-      v(load_linear(
-          ckpt, layer_name(i, "self_attn.v_proj"), c.kv_heads * c.head_dim,
-          c.hidden)),
-      o(load_linear(
-          ckpt, layer_name(i, "self_attn.o_proj"), c.hidden,
-          c.heads * c.head_dim)),
-      gate(load_linear(
-          ckpt, layer_name(i, "mlp.gate_proj"), c.intermediate, c.hidden)),
-      up(load_linear(
-          ckpt, layer_name(i, "mlp.up_proj"), c.intermediate, c.hidden)),
-      down(load_linear(
-          ckpt, layer_name(i, "mlp.down_proj"), c.hidden, c.intermediate)) {}
+      q(load_linear(ckpt, layer_name(i, "self_attn.q_proj"),
+                    c.heads * c.head_dim, c.hidden)),
+      k(load_linear(ckpt, layer_name(i, "self_attn.k_proj"),
+                    c.kv_heads * c.head_dim, c.hidden)),
+      v(load_linear(ckpt, layer_name(i, "self_attn.v_proj"),
+                    c.kv_heads * c.head_dim, c.hidden)),
+      o(load_linear(ckpt, layer_name(i, "self_attn.o_proj"), c.hidden,
+                    c.heads * c.head_dim)),
+      gate(load_linear(ckpt, layer_name(i, "mlp.gate_proj"), c.intermediate,
+                       c.hidden)),
+      up(load_linear(ckpt, layer_name(i, "mlp.up_proj"), c.intermediate,
+                     c.hidden)),
+      down(load_linear(ckpt, layer_name(i, "mlp.down_proj"), c.hidden,
+                       c.intermediate)) {}
 
 class Llama : public Model {
  public:
   Llama(const Checkpoint& ckpt, const ModelOptions& options)
       : config_(ckpt),
         dtype_(options.dtype),
-        embedding_(load_linear(
-            ckpt, "model.embed_tokens", config_.vocabulary, config_.hidden)),
-        norm_(load_vector(ckpt, "model.norm.weight", config_.hidden)),
-        head_(
-            config_.tied ? embedding_
-                         : load_linear(
-                               ckpt, "lm_head", config_.vocabulary,
+        embedding_(load_linear(ckpt, "model.embed_tokens", config_.vocabulary,
                                config_.hidden)),
-        frequencies_(
-            config_.frequencies.begin(),
-            mx::Shape{static_cast<int>(config_.frequencies.size())}) {
+        norm_(load_vector(ckpt, "model.norm.weight", config_.hidden)),
+        head_(config_.tied ? embedding_
+                           : load_linear(ckpt, "lm_head", config_.vocabulary,
+                                         config_.hidden)),
+        frequencies_(config_.frequencies.begin(),
+                     mx::Shape{static_cast<int>(config_.frequencies.size())}) {
     for (int i = 0; i < config_.layers; ++i)
       layers_.emplace_back(ckpt, config_, i);
   }
@@ -124,14 +116,12 @@ class Llama : public Model {
 
   StateLayout state_layout() const override {
     const int row = config_.kv_heads * config_.head_dim;
-    return StateLayout(
-        config_.layers,
-        {{"keys", PerToken{}, row, dtype_},
-         {"values", PerToken{}, row, dtype_}});
+    return StateLayout(config_.layers, {{"keys", PerToken{}, row, dtype_},
+                                        {"values", PerToken{}, row, dtype_}});
   }
 
-  mx::array forward(
-      const StepInput& in, const BlockPools& pools) const override {
+  mx::array forward(const StepInput& in,
+                    const BlockPools& pools) const override {
     const auto rope = kernels::rope_table(*in.batch, frequencies_);
     mx::array x = embed(embedding_, in.token_ids, dtype_);
     for (int i = 0; i < config_.layers; ++i) {
@@ -146,36 +136,33 @@ class Llama : public Model {
   }
 
  private:
-  mx::array attention(
-      const mx::array& x, const LlamaLayer& layer, int index,
-      const StepInput& in, const BlockPools& pools,
-      const kernels::RopeTable& rope) const {
+  mx::array attention(const mx::array& x, const LlamaLayer& layer, int index,
+                      const StepInput& in, const BlockPools& pools,
+                      const kernels::RopeTable& rope) const {
     const LlamaConfig& c = config_;
     const auto h = kernels::rms_norm(x, layer.attention_norm, c.norm_eps);
     const auto rotate = [&](const mx::array& rows, int heads) {
-      return kernels::rope(
-          rows, rope.cos, rope.sin,
-          {.heads = heads,
-           .head_dim = c.head_dim,
-           .rotary = c.head_dim,
-           .interleaved = c.rope_interleaved});
+      return kernels::rope(rows, rope.cos, rope.sin,
+                           {.heads = heads,
+                            .head_dim = c.head_dim,
+                            .rotary = c.head_dim,
+                            .interleaved = c.rope_interleaved});
     };
     const auto q = rotate(linear(h, layer.q), c.heads);
     const auto k = rotate(linear(h, layer.k), c.kv_heads);
-    const auto y = attend(
-        q, k, linear(h, layer.v), {.pools = pools, .layer = index}, in.batch,
-        {.heads = c.heads,
-         .kv_heads = c.kv_heads,
-         .head_dim = c.head_dim,
-         .scale = 1.0f / std::sqrt(float(c.head_dim))});
+    const auto y = attend(q, k, linear(h, layer.v),
+                          {.pools = pools, .layer = index}, in.batch,
+                          {.heads = c.heads,
+                           .kv_heads = c.kv_heads,
+                           .head_dim = c.head_dim,
+                           .scale = 1.0f / std::sqrt(float(c.head_dim))});
     return linear(y, layer.o);
   }
 
   mx::array mlp(const mx::array& x, const LlamaLayer& layer) const {
     const auto h = kernels::rms_norm(x, layer.mlp_norm, config_.norm_eps);
-    return linear(
-        kernels::swiglu(linear(h, layer.gate), linear(h, layer.up)),
-        layer.down);
+    return linear(kernels::swiglu(linear(h, layer.gate), linear(h, layer.up)),
+                  layer.down);
   }
 
   const LlamaConfig config_;
@@ -187,10 +174,10 @@ class Llama : public Model {
   std::vector<LlamaLayer> layers_;
 };
 
-REGISTER_MODEL(
-    "llama", [](const Checkpoint& ckpt, const ModelOptions& options) {
-      return std::make_unique<Llama>(ckpt, options);
-    });
+REGISTER_MODEL("llama",
+               [](const Checkpoint& ckpt, const ModelOptions& options) {
+                 return std::make_unique<Llama>(ckpt, options);
+               });
 
 }  // namespace
 }  // namespace reprise

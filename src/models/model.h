@@ -17,8 +17,8 @@ struct ModelShape {
 };
 
 struct StepInput {
-  mlx::core::array token_ids;     // int32 [T], in the batch's row order
-  mlx::core::array logits_rows;   // int32 [L]: rows whose logits are wanted
+  mlx::core::array token_ids;    // int32 [T], in the batch's row order
+  mlx::core::array logits_rows;  // int32 [L]: rows whose logits are wanted
   kernels::RaggedBatchPtr batch;
 };
 
@@ -32,8 +32,8 @@ class Model {
   // The graph of one step: logits float32 [L, vocabulary]. State rows of the
   // step are written to `pools` when the result is evaluated. Pools must have
   // this model's layout.
-  virtual mlx::core::array forward(
-      const StepInput& input, const BlockPools& pools) const = 0;
+  virtual mlx::core::array forward(const StepInput& input,
+                                   const BlockPools& pools) const = 0;
 };
 
 }  // namespace reprise

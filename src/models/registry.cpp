@@ -27,8 +27,8 @@ std::vector<std::string> model_types() {
   return types;
 }
 
-std::unique_ptr<Model> make_model(
-    const Checkpoint& checkpoint, const ModelOptions& options) {
+std::unique_ptr<Model> make_model(const Checkpoint& checkpoint,
+                                  const ModelOptions& options) {
   const auto& config = checkpoint.config();
   const auto type = config.find("model_type");
   if (type == config.end() || !type->is_string())
@@ -36,9 +36,9 @@ std::unique_ptr<Model> make_model(
         "the configuration has no \"model_type\": is this a language model?");
   const auto found = factories().find(type->get<std::string>());
   if (found == factories().end())
-    throw std::runtime_error(fmt::format(
-        "model type '{}' is not served (served: {})",
-        type->get<std::string>(), fmt::join(model_types(), ", ")));
+    throw std::runtime_error(
+        fmt::format("model type '{}' is not served (served: {})",
+                    type->get<std::string>(), fmt::join(model_types(), ", ")));
   return found->second(checkpoint, options);
 }
 

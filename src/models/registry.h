@@ -19,13 +19,13 @@ struct ModelOptions {
 };
 
 // Throws std::runtime_error with the missing or wrong setting or tensor.
-using ModelFactory = std::function<std::unique_ptr<Model>(
-    const Checkpoint&, const ModelOptions&)>;
+using ModelFactory = std::function<std::unique_ptr<Model>(const Checkpoint&,
+                                                          const ModelOptions&)>;
 
 // Makes the model that the checkpoint's "model_type" names. Throws
 // std::runtime_error: unknown ones list what is served.
-std::unique_ptr<Model> make_model(
-    const Checkpoint& checkpoint, const ModelOptions& options);
+std::unique_ptr<Model> make_model(const Checkpoint& checkpoint,
+                                  const ModelOptions& options);
 
 std::vector<std::string> model_types();  // sorted
 
@@ -34,6 +34,6 @@ bool register_model(const std::string& model_type, ModelFactory factory);
 
 }  // namespace reprise
 
-#define REGISTER_MODEL(model_type, factory)         \
-  [[maybe_unused]] static const bool kRegistered =  \
+#define REGISTER_MODEL(model_type, factory)        \
+  [[maybe_unused]] static const bool kRegistered = \
       ::reprise::register_model(model_type, factory)

@@ -14,15 +14,15 @@ enum class FinishReason { stop, length, cancelled, error };
 
 // Why fewer prompt tokens were reused than could be.
 enum class MissReason {
-  none,                 // all but the last prompt token were reused
-  diverged,             // nobody computed a prompt that goes on like this one
-  no_snapshot,          // the state exists, but no point of it can be resumed
-  evicted,              // it was computed, and left to make room
-  store_failed,         // it was computed, and could not be kept
-  corrupt,              // it was kept, and failed its check
-  name_space,           // it belongs to another model, setting or tenant
-  disabled,             // the request asked for no reuse
-  cheaper_to_compute,   // a restore would have taken longer
+  none,                // all but the last prompt token were reused
+  diverged,            // nobody computed a prompt that goes on like this one
+  no_snapshot,         // the state exists, but no point of it can be resumed
+  evicted,             // it was computed, and left to make room
+  store_failed,        // it was computed, and could not be kept
+  corrupt,             // it was kept, and failed its check
+  name_space,          // it belongs to another model, setting or tenant
+  disabled,            // the request asked for no reuse
+  cheaper_to_compute,  // a restore would have taken longer
 };
 
 // "diverged", "no_snapshot", ..., "namespace"; nullptr for none.
@@ -41,9 +41,9 @@ struct CacheReport {
 
 // Milliseconds of wall clock, measured by the engine.
 struct Timings {
-  double queue_ms = 0;    // from submit to admission
-  double restore_ms = 0;  // fetching state from a slower tier
-  double prompt_ms = 0;   // from admission to the first token
+  double queue_ms = 0;      // from submit to admission
+  double restore_ms = 0;    // fetching state from a slower tier
+  double prompt_ms = 0;     // from admission to the first token
   double predicted_ms = 0;  // from the first token to the last
   int predicted_n = 0;      // tokens sampled
 };

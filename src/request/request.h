@@ -24,7 +24,7 @@ struct Request {
   SamplingParams sampling;
   int max_tokens = 0;  // > 0; prompt + max_tokens fits the context
   std::vector<TokenId> stop_tokens;  // each ends the reply, itself included
-  bool cache_prompt = true;  // false: neither reads nor publishes state
+  bool cache_prompt = true;          // false: neither reads nor publishes state
 };
 
 }  // namespace reprise

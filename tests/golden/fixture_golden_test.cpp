@@ -22,11 +22,10 @@ namespace mx = mlx::core;
 const std::string kFixtures = REPRISE_SOURCE_DIR "/tests/fixtures/";
 
 std::unique_ptr<Runner> runner_of(const std::string& folder) {
-  return make_model_runner(
-      {.model_path = kFixtures + folder,
-       .device = "cpu",
-       .dtype = "float32",
-       .state_memory_bytes = std::size_t{16} << 20});
+  return make_model_runner({.model_path = kFixtures + folder,
+                            .device = "cpu",
+                            .dtype = "float32",
+                            .state_memory_bytes = std::size_t{16} << 20});
 }
 
 struct Golden {
@@ -53,11 +52,12 @@ Golden load_golden(const std::string& arch, const std::string& quantized) {
   const auto info = nlohmann::json::parse(file);
   const bool plain = quantized.empty();
   const std::string data =
-      plain ? "/golden.safetensors" : "/mlx-" + quantized + "/golden_mlx.safetensors";
-  return {
-      mx::load_safetensors(kFixtures + arch + data).first,
-      plain ? info.at("tolerance_abs_fp32").get<double>()
-            : info.at("mlx").at(quantized).at("tolerance_abs").get<double>()};
+      plain ? "/golden.safetensors"
+            : "/mlx-" + quantized + "/golden_mlx.safetensors";
+  return {mx::load_safetensors(kFixtures + arch + data).first,
+          plain
+              ? info.at("tolerance_abs_fp32").get<double>()
+              : info.at("mlx").at(quantized).at("tolerance_abs").get<double>()};
 }
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
@@ -91,9 +91,8 @@ TEST_P(FixtureGolden, PromptLogits) {
     worst = std::max(worst, distance(logits, golden.row("logits", int(i))));
   }
   EXPECT_LE(worst, golden.tolerance);
-  std::printf(
-      "%s: %zu positions, worst difference %.2e, tolerance %.2e\n",
-      GetParam().folder, positions.size(), worst, golden.tolerance);
+  std::printf("%s: %zu positions, worst difference %.2e, tolerance %.2e\n",
+              GetParam().folder, positions.size(), worst, golden.tolerance);
 }
 
 TEST_P(FixtureGolden, GreedyContinuation) {
@@ -106,11 +105,9 @@ TEST_P(FixtureGolden, GreedyContinuation) {
   const auto got = sequence.go_on(sequence.feed(ids), int(want.size()));
   EXPECT_EQ(got.ids, want);
   for (std::size_t i = 0; i < want.size(); i += logits_every)
-    EXPECT_LE(
-        distance(
-            got.logits[i],
-            golden.row("greedy_logits", int(i) / logits_every)),
-        golden.tolerance)
+    EXPECT_LE(distance(got.logits[i],
+                       golden.row("greedy_logits", int(i) / logits_every)),
+              golden.tolerance)
         << "step " << i;
 }
 
@@ -133,17 +130,17 @@ TEST_P(FixtureGolden, AnySplitIsOneShot) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, FixtureGolden,
-    testing::Values(
-        Case{"llama", "llama/hf", ""}, Case{"llama", "llama/mlx-q4", "q4"},
-        Case{"llama", "llama/mlx-q8", "q8"}),
-    [](const auto& info) {
-      std::string name = info.param.folder;
-      for (char& c : name)
-        if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(All, FixtureGolden,
+                         testing::Values(Case{"llama", "llama/hf", ""},
+                                         Case{"llama", "llama/mlx-q4", "q4"},
+                                         Case{"llama", "llama/mlx-q8", "q8"}),
+                         [](const auto& info) {
+                           std::string name = info.param.folder;
+                           for (char& c : name)
+                             if (!std::isalnum(static_cast<unsigned char>(c)))
+                               c = '_';
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace reprise

@@ -24,12 +24,11 @@ class SequenceDriver {
     while (static_cast<int>(blocks_.size()) * kBlockTokens < end)
       blocks_.push_back(next_block_++ ^ 1);
     StepPlan plan;
-    plan.rows.push_back(
-        {.id = 1,
-         .start = length_,
-         .tokens = {tokens.begin(), tokens.end()},
-         .blocks = blocks_,
-         .wants_logits = true});
+    plan.rows.push_back({.id = 1,
+                         .start = length_,
+                         .tokens = {tokens.begin(), tokens.end()},
+                         .blocks = blocks_,
+                         .wants_logits = true});
     const StepLogits logits = runner_.run(plan);
     length_ = end;
     const auto row = logits.row(0);

@@ -27,11 +27,11 @@ json read_fixture(const std::string& name) {
 }
 
 Runner& runner() {
-  static const auto shared = make_model_runner(
-      {.model_path = kFile,
-       .device = "cpu",
-       .dtype = "float32",
-       .state_memory_bytes = std::size_t{1} << 30});
+  static const auto shared =
+      make_model_runner({.model_path = kFile,
+                         .device = "cpu",
+                         .dtype = "float32",
+                         .state_memory_bytes = std::size_t{1} << 30});
   return *shared;
 }
 
@@ -39,8 +39,8 @@ TEST(SmolLM2Golden, RenderedTextAndIds) {
   const auto text = load_text_model(kFile);
   ASSERT_TRUE(text) << text.error().message;
   for (const json& c : read_fixture("golden.json").at("cases")) {
-    const auto ids =
-        text->chat_template->encode_chat(c.at("messages"), {}, *text->tokenizer);
+    const auto ids = text->chat_template->encode_chat(c.at("messages"), {},
+                                                      *text->tokenizer);
     ASSERT_TRUE(ids) << ids.error().message;
     EXPECT_EQ(*ids, c.at("input_ids").get<std::vector<TokenId>>())
         << c.at("name");
@@ -61,9 +61,8 @@ TEST(SmolLM2Golden, LogitsAndGreedyIds) {
           sequence.length(), position + 1 - sequence.length()));
       const auto top = at.at("top_ids").get<std::vector<TokenId>>();
       for (std::size_t i = 0; i < top.size(); ++i)
-        worst = std::max(
-            worst,
-            std::abs(logits[top[i]] - at.at("top_logits")[i].get<double>()));
+        worst = std::max(worst, std::abs(logits[top[i]] -
+                                         at.at("top_logits")[i].get<double>()));
     }
     ASSERT_EQ(sequence.length(), int(ids.size())) << "last position is listed";
     const auto want = c.at("greedy_ids").get<std::vector<TokenId>>();
@@ -76,8 +75,8 @@ TEST(SmolLM2Golden, LogitsAndGreedyIds) {
 
 double top2_gap(const std::vector<float>& logits) {
   auto sorted = logits;
-  std::partial_sort(
-      sorted.begin(), sorted.begin() + 2, sorted.end(), std::greater<>());
+  std::partial_sort(sorted.begin(), sorted.begin() + 2, sorted.end(),
+                    std::greater<>());
   return sorted[0] - sorted[1];
 }
 
@@ -100,8 +99,7 @@ TEST(SmolLM2Golden, TranscriptIsFarFromTies) {
     EXPECT_EQ(got.ids, want) << turn.at("question");
     for (const auto& logits : got.logits)
       smallest = std::min(smallest, top2_gap(logits));
-    messages.push_back(
-        {{"role", "assistant"}, {"content", turn.at("reply")}});
+    messages.push_back({{"role", "assistant"}, {"content", turn.at("reply")}});
   }
   EXPECT_GE(smallest, 0.05);
   std::printf("smallest gap %.3f\n", smallest);
