@@ -76,8 +76,10 @@ int serve(const ServeFlags& flags) {
                server.port());
 
   while (!stop_asked) {
-    if (engine->status().health == EngineHealth::failed)
+    if (engine->status().health == EngineHealth::failed) {
+      server.stop(std::chrono::milliseconds(0));  // it uses the engine
       return fail({ErrorKind::internal, engine->status().failure});
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   spdlog::info("stopping: running replies have {} s", kStopGrace.count());
