@@ -37,8 +37,12 @@ TEMPLATES = {
     "whitespace control": (
         "{%- for m in messages -%}\n  {{- m.content }}\n{%- endfor %}",
         "alphabetagamma"),
-    "tojson": ("{{ messages[0] | tojson }}",
-               '{"role": "user", "content": "alpha"}'),
+    "lines of blocks": (
+        "{% for m in messages %}\n  {% if true %}\n{{ m.content }}\n"
+        "  {% endif %}\n{% endfor %}", "alpha\nbeta\ngamma\n"),
+    "tojson": (
+        "{{ messages[0] | tojson }}{{ '<a> & é' | tojson }}{{ 2.0 | tojson }}",
+        '{"role": "user", "content": "alpha"}"<a> & é"2.0'),
 }
 
 
