@@ -21,18 +21,13 @@ namespace {
 struct ChatFlags {
   ModelFlags model;
   std::string system;
-  float temperature = 0.0f;
+  SamplingParams sampling;
 };
 
 // Ctrl-C ends the reply that is being written; at the prompt it ends the chat.
 volatile std::sig_atomic_t interrupts = 0;
 void count_interrupt(int) {
   interrupts = interrupts + 1;
-}
-
-int fail(const Error& error) {
-  fmt::print(stderr, "reprise: error: {}\n", error.message);
-  return 1;
 }
 
 class Chat {
@@ -67,8 +62,8 @@ class Chat {
         text_.chat_template->encode_chat(messages_, {}, *text_.tokenizer);
     if (!prompt) return prompt.error();
     GenerateOptions options;
-    options.sampling.temperature = flags_.temperature;
-    options.sampling.seed = messages_.size();
+    options.sampling = flags_.sampling;
+    options.sampling.seed += messages_.size();  // turns differ
     const auto before = interrupts;
     return generate(
         engine_, text_, *prompt, options,
@@ -129,11 +124,7 @@ CommandMain add_chat(CLI::App& app) {
   add_model_flags(command, flags->model);
   command.add_option("--system", flags->system,
                      "A system message to begin with");
-  command
-      .add_option("--temperature", flags->temperature,
-                  "0: always the likeliest token; more: more varied")
-      ->check(CLI::Range(0.0, 2.0))
-      ->capture_default_str();
+  add_sampling_flags(command, flags->sampling);
   command.footer(
       "Example:\n  reprise chat -m model.gguf --system \"Be brief.\"");
   return [flags] { return chat(*flags); };

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "commands.h"
 #include "engine/model_runner.h"
-#include "model_flags.h"
 
 namespace {
 
@@ -27,7 +26,7 @@ constexpr const char* kExamples =
 // What follows the program's name, in CLI11's order (the last first). Its
 // options have one dash and one letter, or two dashes: -np is put in words.
 std::vector<std::string> arguments(int argc, char** argv) {
-  std::vector<std::string> result(argv + 1, argv + argc);
+  std::vector<std::string> result(argv + std::min(argc, 1), argv + argc);
   std::replace(result.begin(), result.end(), std::string("-np"),
                std::string("--parallel"));
   std::reverse(result.begin(), result.end());
@@ -54,7 +53,7 @@ int main(int argc, char** argv) {
       {"chat", reprise::add_chat(app)},
       {"run", reprise::add_run(app)}};
   try {
-    app.parse(reprise::expanded_arguments(argc, argv));
+    app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& e) {
     return app.exit(e);
   }

@@ -1,7 +1,5 @@
 #include "model_flags.h"
 
-#include <algorithm>
-
 #include "base/size.h"
 #include "engine/model_runner.h"
 
@@ -63,15 +61,6 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->check(
           CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
       ->capture_default_str();
-}
-
-std::vector<std::string> expanded_arguments(int argc, char** argv) {
-  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
-  for (std::string& argument : arguments)
-    if (argument == "-np") argument = "--parallel";
-  // CLI11 takes a vector from its end.
-  std::reverse(arguments.begin(), arguments.end());
-  return arguments;
 }
 
 std::unique_ptr<Engine> start_engine(const ModelFlags& flags) {

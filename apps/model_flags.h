@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 #include "engine/engine.h"
@@ -26,11 +25,6 @@ struct ModelFlags {
 // Declares the flags on `command`; values land in `flags`, which must outlive
 // the parse.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
-
-// The command line as CLI::App::parse takes it, with the one short flag of two
-// letters (-np, as llama.cpp spells it), which CLI11 does not know, written
-// out.
-std::vector<std::string> expanded_arguments(int argc, char** argv);
 
 // Starts the engine; loading goes on in its thread (Engine::wait_ready).
 std::unique_ptr<Engine> start_engine(const ModelFlags& flags);

@@ -19,8 +19,7 @@ struct RunFlags {
   std::string prompt;
   bool raw = false;
   int max_tokens = 0;
-  float temperature = 0.0f;
-  std::uint64_t seed = 0;
+  SamplingParams sampling;
 };
 
 Result<std::vector<TokenId>> prompt_tokens(const RunFlags& flags,
@@ -30,11 +29,6 @@ Result<std::vector<TokenId>> prompt_tokens(const RunFlags& flags,
   const auto messages =
       nlohmann::json::array({{{"role", "user"}, {"content", flags.prompt}}});
   return text.chat_template->encode_chat(messages, {}, *text.tokenizer);
-}
-
-int fail(const Error& error) {
-  fmt::print(stderr, "reprise: error: {}\n", error.message);
-  return 1;
 }
 
 int run(const RunFlags& flags) {
@@ -50,7 +44,7 @@ int run(const RunFlags& flags) {
   if (const auto ready = engine->wait_ready(); !ready)
     return fail(ready.error());
   GenerateOptions options;
-  options.sampling = {.temperature = flags.temperature, .seed = flags.seed};
+  options.sampling = flags.sampling;
   options.max_tokens = flags.max_tokens;
   const auto reply = generate(
       *engine, *text, *tokens, options,
@@ -83,13 +77,7 @@ CommandMain add_run(CLI::App& app) {
       .add_option("-n,--max-tokens", flags->max_tokens,
                   "Tokens of the reply at most (default: to the context's end)")
       ->check(CLI::Range(1, 1 << 30));
-  command
-      .add_option("--temperature", flags->temperature,
-                  "0: always the likeliest token; more: more varied")
-      ->check(CLI::Range(0.0, 2.0))
-      ->capture_default_str();
-  command.add_option("--seed", flags->seed, "For --temperature above 0")
-      ->capture_default_str();
+  add_sampling_flags(command, flags->sampling);
   command.footer(
       "Example:\n  reprise run -m model.gguf -p \"What is a haiku?\" -n 64");
   return [flags] { return run(*flags); };

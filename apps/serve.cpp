@@ -38,11 +38,6 @@ void handle_signals() {
   ::signal(SIGPIPE, SIG_IGN);  // a client that went away is an error code
 }
 
-int fail(const Error& error) {
-  fmt::print(stderr, "reprise: error: {}\n", error.message);
-  return 1;
-}
-
 ModelServices services_of(const TextModel& text, const RunnerInfo& runner) {
   return {.id = text.id,
           .tokenizer = text.tokenizer,

@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
-#include "../tests/golden/sequence_driver.h"
 #include "base/log.h"
 #include "base/process_memory.h"
 #include "base/size.h"
 #include "engine/model_runner.h"
 #include "scheduler/limits.h"
+#include "support/sequence_driver.h"
 
 namespace {
 

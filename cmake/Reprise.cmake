@@ -67,6 +67,7 @@ function(reprise_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE
     reprise_flags ${ARG_LINKS} GTest::gmock GTest::gtest_main)
+  target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tests")
   target_compile_definitions(${name} PRIVATE
     REPRISE_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     REPRISE_DEPS_DIR="${REPRISE_DEPS}")

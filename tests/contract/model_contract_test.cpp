@@ -11,7 +11,7 @@
 
 #include "engine/model_runner.h"
 #include "kernels/fault.h"
-#include "scheduled_run.h"
+#include "support/scheduled_run.h"
 
 namespace reprise {
 namespace {

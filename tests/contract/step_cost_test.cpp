@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "../golden/sequence_driver.h"
 #include "base/process_memory.h"
 #include "engine/model_runner.h"
+#include "support/sequence_driver.h"
 
 namespace reprise {
 namespace {

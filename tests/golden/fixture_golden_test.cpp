@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/model_runner.h"
-#include "sequence_driver.h"
+#include "support/sequence_driver.h"
 
 namespace reprise {
 namespace {

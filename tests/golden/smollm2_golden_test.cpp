@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/model_runner.h"
-#include "sequence_driver.h"
+#include "support/sequence_driver.h"
 #include "text_model.h"
 
 namespace reprise {
