@@ -79,7 +79,8 @@ Result<void> read_message(const Json& message, const std::string& place,
   static const std::vector<std::string> kRoles = {"system", "developer", "user",
                                                   "assistant", "tool"};
   const auto* role = find_field(message, "role");
-  if (!role || std::find(kRoles.begin(), kRoles.end(), *role) == kRoles.end())
+  const auto is_role = [&](const std::string& name) { return *role == name; };
+  if (!role || std::none_of(kRoles.begin(), kRoles.end(), is_role))
     return wrong_value(place + ".role", role ? *role : Json(nullptr),
                        "one of system, developer, user, assistant, tool");
   Json out = message;
