@@ -92,8 +92,13 @@ Result<std::vector<TokenId>> ChatTemplate::encode_chat(
     const Json& messages, const ChatOptions& options,
     const Tokenizer& tokenizer) const {
   const auto& text = *tokenizer.state_;
+  auto prepared =
+      prepare_messages(messages, state_->form, MissingContent::absent);
+  if (!prepared) return prepared.error();
+  // Of the prepared messages: joined parts and parsed arguments may spell what
+  // no string of the client's did.
   const auto breaker = SpecialBreaker::make(
-      text.special_text, {&messages, &options.tools, &options.extra});
+      text.special_text, {&*prepared, &options.tools, &options.extra});
   if (!breaker) return breaker.error();
 
   Json context = options.extra.is_object() ? options.extra : Json::object();
@@ -103,17 +108,19 @@ Result<std::vector<TokenId>> ChatTemplate::encode_chat(
   context["documents"] = nullptr;
   context["add_generation_prompt"] = options.add_generation_prompt;
 
-  const auto render_with = [&](MissingContent missing) -> Result<std::string> {
-    auto prepared = prepare_messages(messages, state_->form, missing);
-    if (!prepared) return prepared.error();
-    breaker->apply_messages(*prepared);
-    context["messages"] = *std::move(prepared);
+  const auto render_with = [&](Json ready) -> Result<std::string> {
+    breaker->apply_messages(ready);
+    context["messages"] = std::move(ready);
     return render(context, unix_time());
   };
-  auto rendered = render_with(MissingContent::absent);
-  // A template that reads the content of every message stumbles over one that
-  // only calls tools. If that was not it, the same error comes again.
-  if (!rendered) rendered = render_with(MissingContent::empty);
+  auto rendered = render_with(*std::move(prepared));
+  if (!rendered) {
+    // A template that reads the content of every message stumbles over one
+    // that only calls tools. If that was not it, the same error comes again.
+    prepared = prepare_messages(messages, state_->form, MissingContent::empty);
+    if (!prepared) return prepared.error();
+    rendered = render_with(*std::move(prepared));
+  }
   if (!rendered) return rendered.error();
 
   auto ids = text.encode_pieces(*rendered, &*breaker);
