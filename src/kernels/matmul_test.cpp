@@ -178,6 +178,8 @@ void expect_row_invariance_of(const std::vector<Shape>& shapes,
         quantized_weights(random, s.rows, s.columns, 4, 32, mx::float16));
     all.push_back(
         quantized_weights(random, s.rows, s.columns, 6, 64, mx::bfloat16));
+    all.push_back(
+        quantized_weights(random, s.rows, s.columns, 8, 64, mx::bfloat16));
     all.push_back(dense_weights(random, s.rows, s.columns, mx::bfloat16));
     for (const Weights& w : all) {
       expect_row_invariance(x, w, row_counts);
@@ -195,7 +197,10 @@ TEST(MatmulBits, OfSmolLM2sLayers) {
 
 TEST(MatmulBits, OfSmolLM2sHead) {
   RandomArrays random;
-  const array x = random.floats(32, 576, mx::float32);
+  const array x = random.floats(64, 576, mx::float32);
+  // The file keeps the head in 8 bits, which doubles as the embedding.
+  expect_row_invariance(
+      x, quantized_weights(random, 49152, 576, 8, 32, mx::float16), up_to(64));
   expect_row_invariance(
       x, quantized_weights(random, 49152, 576, 4, 32, mx::float16),
       {2, 4, 5, 7, 32});
