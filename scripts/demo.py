@@ -9,6 +9,7 @@ the replies are the committed ones (tests/fixtures/smollm2/transcript.json).
 
 import argparse
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, dataclass, field
@@ -153,7 +154,7 @@ def print_table(turns: list[Turn]) -> None:
 
 
 def print_next_steps() -> None:
-    binary, model = BINARY.relative_to(ROOT), SMOLLM2.relative_to(ROOT)
+    binary, model = os.path.relpath(BINARY), os.path.relpath(SMOLLM2)
     say("Go on with:")
     say(f"  {binary} chat -m {model}")
     say(f"  {binary} serve -m {model}")
