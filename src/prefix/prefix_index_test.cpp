@@ -315,8 +315,9 @@ class TwinWorld {
         hit.blocks.begin(),
         hit.blocks.begin() + static_cast<std::ptrdiff_t>(kept));
     while (static_cast<int>(blocks.size()) < blocks_for(prompt.size())) {
-      if (allocator_.free_count() == 0)
+      if (allocator_.free_count() == 0) {
         EXPECT_EQ(index_.make_room(1), twin_.evict());
+      }
       const auto id = allocator_.allocate();
       if (!id) break;
       blocks.push_back(*id);

@@ -93,7 +93,7 @@ class RawClient {
   std::string chunks() {
     std::string body;
     while (true) {
-      const auto size = std::stoul("0" + until("\r\n"), nullptr, 16);
+      const auto size = std::stoul(until("\r\n"), nullptr, 16);
       body += exactly(size);
       exactly(2);
       if (size == 0) return body;
