@@ -57,12 +57,19 @@ function(reprise_library name)
   target_link_options(${name} PUBLIC $<TARGET_PROPERTY:reprise_flags,INTERFACE_LINK_OPTIONS>)
 endfunction()
 
+option(REPRISE_SOAK "The long forms of the tests: hours, not minutes" OFF)
+if(REPRISE_SOAK)
+  set(REPRISE_TEST_TIMEOUT 20000)
+else()
+  set(REPRISE_TEST_TIMEOUT 300)
+endif()
+
 # reprise_test(NAME SOURCES a_test.cpp ... LINKS folder ...)
 # One GoogleTest program a folder. REPRISE_SOURCE_DIR is defined for data.
 function(reprise_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS" ${ARGN})
-  if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+  if(NOT ARG_TIMEOUT OR REPRISE_SOAK)
+    set(ARG_TIMEOUT ${REPRISE_TEST_TIMEOUT})
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE
