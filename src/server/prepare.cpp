@@ -53,6 +53,7 @@ Result<Parsed> parse_chat(const Json& body, const ModelServices& model) {
         "messages"};
   ChatTemplate::ChatOptions options;
   options.extra = std::move(chat->template_kwargs);
+  options.tokens_max = model.context_tokens - 1;
   auto ids = model.chat_template->encode_chat(chat->messages, options,
                                               *model.tokenizer);
   if (!ids) return about("messages", ids.error());
@@ -66,8 +67,8 @@ Result<Parsed> parse_completion(const Json& body, const ModelServices& model) {
     return Parsed{std::move(*ids), std::move(completion->parameters)};
   // Who sends a raw prompt writes the special tokens into it, as with
   // Hugging Face and vLLM.
-  auto ids =
-      model.tokenizer->encode_prompt(std::get<std::string>(completion->prompt));
+  auto ids = model.tokenizer->encode_prompt(
+      std::get<std::string>(completion->prompt), model.context_tokens - 1);
   if (!ids) return about("prompt", ids.error());
   const TokenId bos = model.tokenizer->prompt_bos();
   if (bos >= 0 && (ids->empty() || ids->front() != bos))

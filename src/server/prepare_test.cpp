@@ -80,6 +80,24 @@ TEST(Prepare, APromptThatFillsTheContextIsRefused) {
   EXPECT_EQ(p.error().code, "context_length_exceeded");
 }
 
+// Tokenizing it to the end would take half a minute and gigabytes.
+TEST(Prepare, APromptOfMegabytesIsRefusedUntokenized) {
+  const std::string text(std::size_t{30} << 20, '1');
+  for (const auto& p :
+       {chat(std::string(R"({"messages": [{"role": "user", "content": ")") +
+             text + "\"}]}"),
+        completion(std::string(R"({"prompt": ")") + text + "\"}")}) {
+    ASSERT_FALSE(p);
+    EXPECT_EQ(p.error().code, "context_length_exceeded");
+    EXPECT_NE(p.error().message.find("tokens or more"), std::string::npos)
+        << p.error().message;
+  }
+  std::string specials;
+  for (int i = 0; i < 100'000; ++i) specials += "<|end|>";
+  const auto p = completion(std::string(R"({"prompt": ")") + specials + "\"}");
+  expect_error(p, ErrorKind::invalid, "prompt", {"tokens or more"});
+}
+
 TEST(Prepare, TheModelsNameIsChecked) {
   EXPECT_TRUE(completion(R"({"prompt": "x", "model": "org/tiny"})"));
   EXPECT_TRUE(completion(R"({"prompt": "x", "model": ""})"));

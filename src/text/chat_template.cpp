@@ -123,7 +123,7 @@ Result<std::vector<TokenId>> ChatTemplate::encode_chat(
   }
   if (!rendered) return rendered.error();
 
-  auto ids = text.encode_pieces(*rendered, &*breaker);
+  auto ids = text.encode_pieces(*rendered, &*breaker, options.tokens_max);
   if (ids && text.chat_bos >= 0 &&
       (ids->empty() || ids->front() != text.chat_bos))
     ids->insert(ids->begin(), text.chat_bos);

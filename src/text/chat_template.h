@@ -5,6 +5,7 @@
 // the caller to bound (64 is fine).
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,6 +36,8 @@ class ChatTemplate {
     nlohmann::ordered_json extra =
         nlohmann::ordered_json::object();  // chat_template_kwargs
     bool add_generation_prompt = true;
+    int tokens_max =
+        std::numeric_limits<int>::max();  // as Tokenizer::encode_prompt
   };
   // Messages as a client sent them (OpenAI's shape) → prompt ids. Prepares
   // messages as transformers does (null keys dropped, text parts joined where

@@ -14,6 +14,11 @@ namespace {
 
 constexpr std::size_t kPieceBytesMax = std::size_t{16} << 20;
 
+// Up to this size a text is tokenized in any case, so that who hears that it
+// is too long hears how long it is. Beyond, a megabyte can cost seconds and
+// hundreds of megabytes.
+constexpr std::size_t kCountedBytesMax = std::size_t{256} << 10;
+
 std::vector<TokenId> to_token_ids(const std::vector<std::uint32_t>& ids) {
   return {ids.begin(), ids.end()};
 }
@@ -35,6 +40,27 @@ std::vector<std::string> texts_of(const reprise_tokenizer* handle,
   return texts;
 }
 
+// Never less than what a token stands for: byte-level and sentencepiece
+// spellings are as long as the bytes that they spell, or longer.
+std::size_t longest_token(const reprise_tokenizer* handle, int size) {
+  std::size_t longest = 1;
+  for (TokenId id = 0; id < size; ++id) {
+    reprise_buffer text{};
+    if (reprise_tokenizer_token_text(handle, id, &text) == REPRISE_OK)
+      longest = std::max(longest, crate::take(text).size());
+  }
+  return longest;
+}
+
+Error too_long(std::size_t tokens, int tokens_max) {
+  return Error{.kind = ErrorKind::invalid,
+               .message = fmt::format(
+                   "The prompt has {} tokens or more, and the context holds {} "
+                   "and a reply. Shorten it.",
+                   tokens, tokens_max),
+               .code = "context_length_exceeded"};
+}
+
 std::vector<reprise_text> borrowed(const std::vector<std::string>& strings) {
   std::vector<reprise_text> out;
   out.reserve(strings.size());
@@ -47,6 +73,7 @@ std::vector<reprise_text> borrowed(const std::vector<std::string>& strings) {
 Tokenizer::State::State(crate::Owned<reprise_tokenizer> tokenizer)
     : handle(std::move(tokenizer)),
       size(static_cast<int>(reprise_tokenizer_size(handle.get()))),
+      longest(longest_token(handle.get(), size)),
       special_ids(special_ids_of(handle.get())),
       special_texts(texts_of(handle.get(), special_ids)),
       special_text(special_texts),
@@ -90,11 +117,20 @@ Result<std::vector<TokenId>> Tokenizer::State::encode_piece(
 }
 
 Result<std::vector<TokenId>> Tokenizer::State::encode_pieces(
-    std::string_view text, const SpecialBreaker* breaker) const {
+    std::string_view text, const SpecialBreaker* breaker,
+    int tokens_max) const {
+  const auto most = static_cast<std::size_t>(tokens_max);
+  const bool large = text.size() > kCountedBytesMax;
+  if (large) {
+    const std::size_t bytes =
+        breaker ? breaker->clean(text).size() : text.size();
+    if (bytes / longest > most) return too_long(bytes / longest, tokens_max);
+  }
   const auto pieces = split(text);
   if (!pieces) return pieces.error();
   std::vector<TokenId> out;
   for (const Piece& piece : *pieces) {
+    if (large && out.size() > most) return too_long(out.size(), tokens_max);
     if (piece.special >= 0) {
       out.push_back(piece.special);
       continue;
@@ -186,9 +222,9 @@ Result<std::string> Tokenizer::decode(std::span<const TokenId> ids,
   return crate::take(text);
 }
 
-Result<std::vector<TokenId>> Tokenizer::encode_prompt(
-    std::string_view text) const {
-  return state_->encode_pieces(text, nullptr);
+Result<std::vector<TokenId>> Tokenizer::encode_prompt(std::string_view text,
+                                                      int tokens_max) const {
+  return state_->encode_pieces(text, nullptr, tokens_max);
 }
 
 TokenId Tokenizer::token_id(std::string_view token) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -49,8 +50,12 @@ class Tokenizer {
                              bool skip_specials) const;
 
   // Splits where special tokens stand, tokenizes each piece between them
-  // once and remembers the result (bounded, thread-safe).
-  Result<std::vector<TokenId>> encode_prompt(std::string_view text) const;
+  // once and remembers the result (bounded, thread-safe). A large text that
+  // certainly has more than tokens_max is refused before that costs anything
+  // (context_length_exceeded); others may come out longer.
+  Result<std::vector<TokenId>> encode_prompt(
+      std::string_view text,
+      int tokens_max = std::numeric_limits<int>::max()) const;
 
   // The id of a token by its exact text, or -1.
   TokenId token_id(std::string_view token) const;

@@ -29,11 +29,13 @@ struct Tokenizer::State {
 
   // The whole text: its special tokens' ids, and between them text, whatever
   // it spells. `breaker`, if there is one, cleans each piece first.
-  Result<std::vector<TokenId>> encode_pieces(
-      std::string_view text, const SpecialBreaker* breaker) const;
+  Result<std::vector<TokenId>> encode_pieces(std::string_view text,
+                                             const SpecialBreaker* breaker,
+                                             int tokens_max) const;
 
   const crate::Owned<reprise_tokenizer> handle;
   const int size;
+  const std::size_t longest;  // bytes of the longest token, as it is stored
   std::vector<TokenId> special_ids;  // ascending
   std::vector<std::string> special_texts;
   SpecialText special_text;
