@@ -64,6 +64,12 @@ Server::~Server() {
 
 Result<tcp::endpoint> Server::State::resolve() {
   const auto& options = service.options();
+  // The resolver takes an empty name for every address of the machine.
+  if (options.host.empty())
+    return Error{ErrorKind::invalid,
+                 "The host is empty. Give 127.0.0.1, or 0.0.0.0 for every "
+                 "address of this machine.",
+                 "host"};
   error_code error;
   tcp::resolver resolver(io);
   const auto found = resolver.resolve(

@@ -288,6 +288,10 @@ TEST_F(ServerTest, APortThatIsTakenIsSaidClearly) {
               HasSubstr(std::to_string(server->port())));
   Server nowhere({.host = "no such host", .port = 0});
   EXPECT_THAT(nowhere.start().error().message, HasSubstr("no such host"));
+  Server everywhere({.host = "", .port = 0});
+  const auto opened = everywhere.start();
+  ASSERT_FALSE(opened) << "an unset variable must not open every address";
+  EXPECT_THAT(opened.error().message, HasSubstr("empty"));
 }
 
 TEST_F(ServerTest, ManyClientsGetTheirOwnReplies) {
