@@ -24,8 +24,11 @@ struct RunFlags {
 
 Result<std::vector<TokenId>> prompt_tokens(const RunFlags& flags,
                                            const TextModel& text) {
-  if (flags.raw || !text.chat_template)
-    return text.tokenizer->encode_prompt(flags.prompt);
+  if (flags.raw || !text.chat_template) {
+    auto tokens = text.tokenizer->encode_prompt(flags.prompt);
+    if (tokens) text.tokenizer->begin_prompt(*tokens);
+    return tokens;
+  }
   const auto messages =
       nlohmann::json::array({{{"role", "user"}, {"content", flags.prompt}}});
   return text.chat_template->encode_chat(messages, {}, *text.tokenizer);
@@ -55,6 +58,9 @@ int run(const RunFlags& flags) {
       [] { return std::ferror(stdout) != 0; });
   if (!reply) return fail(reply.error());
   std::fputc('\n', stdout);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    return fail({ErrorKind::internal,
+                 "standard output could not be written: the reply is lost"});
   return 0;
 }
 

@@ -70,9 +70,7 @@ Result<Parsed> parse_completion(const Json& body, const ModelServices& model) {
   auto ids = model.tokenizer->encode_prompt(
       std::get<std::string>(completion->prompt), model.context_tokens - 1);
   if (!ids) return about("prompt", ids.error());
-  const TokenId bos = model.tokenizer->prompt_bos();
-  if (bos >= 0 && (ids->empty() || ids->front() != bos))
-    ids->insert(ids->begin(), bos);
+  model.tokenizer->begin_prompt(*ids);
   return Parsed{std::move(*ids), std::move(completion->parameters)};
 }
 

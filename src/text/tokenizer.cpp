@@ -245,6 +245,12 @@ std::vector<std::string> Tokenizer::special_tokens() const {
   return state_->special_texts;
 }
 
+void Tokenizer::begin_prompt(std::vector<TokenId>& ids) const {
+  const TokenId bos = prompt_bos();
+  if (bos >= 0 && (ids.empty() || ids.front() != bos))
+    ids.insert(ids.begin(), bos);
+}
+
 TokenId Tokenizer::prompt_bos() const {
   return state_->prompt_bos;
 }

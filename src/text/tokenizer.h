@@ -68,6 +68,8 @@ class Tokenizer {
   // post-processor of a tokenizer.json. A prompt that begins with it already
   // is left as it is.
   TokenId prompt_bos() const;
+  // Puts prompt_bos() before the ids of a plain prompt where it is due.
+  void begin_prompt(std::vector<TokenId>& ids) const;
 
  private:
   friend class ChatTemplate;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -155,6 +156,32 @@ TEST(Tokenizer, SpecialsStayTextEvenIfTheModelSpellsThem) {
   EXPECT_EQ(*(*t)->encode("a<s>a", Specials::parse), (Ids{5, 1, 5}));
   EXPECT_EQ(*(*t)->encode("a<s>a", Specials::text), (Ids{5, 2, 6, 5}));
   EXPECT_EQ(*(*t)->encode("<s><s>", Specials::text), (Ids{2, 6, 2, 6}));
+  // Very many: neither deep recursion nor quadratic time.
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "<s>";
+  const auto ids = (*t)->encode(text, Specials::text);
+  ASSERT_TRUE(ids);
+  EXPECT_EQ(ids->size(), 400'000u);
+  EXPECT_EQ(std::count(ids->begin(), ids->end(), 1), 0);
+}
+
+// Three noncharacters in a row mark a text's inside for pre-tokenizers; a
+// client may write them, too.
+TEST(Tokenizer, TheInsideMarkInATextIsOrdinaryText) {
+  const auto tokenizer = byte_level_tokenizer();
+  const std::string mark = "\uFDD0\uFDEF\uFDD1";
+  for (const std::string& text :
+       {mark, "a" + mark + "b", mark + mark, mark + "<|end|>" + mark}) {
+    for (const bool prompt : {false, true}) {
+      const auto ids = prompt ? tokenizer->encode_prompt(text)
+                              : tokenizer->encode(text, Specials::text);
+      ASSERT_TRUE(ids);
+      for (const TokenId id : *ids) EXPECT_LT(id, tokenizer->size());
+      const auto back = tokenizer->decode(*ids, false);
+      ASSERT_TRUE(back) << back.error().message;
+      EXPECT_EQ(*back, text);
+    }
+  }
 }
 
 TEST(Tokenizer, RemembersPiecesFromManyThreads) {

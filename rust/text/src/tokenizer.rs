@@ -1,7 +1,7 @@
 //! A Hugging Face tokenizer with the three ways of treating special tokens
 //! that a server needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokenizers::{
     AddedToken, AddedVocabulary, Model, NormalizerWrapper, OffsetReferential,
@@ -99,12 +99,35 @@ impl Tokenizer {
             let encoding = self.inner.encode_fast(text, false);
             return Ok(encoding.map_err(Failure::invalid)?.get_ids().to_vec());
         }
-        if mode == Mode::TextInside && !text.contains(GUARD) {
-            let ids = self.encode_text(&format!("{GUARD}{text}"))?;
-            return Ok(self.without_specials(text, ids[1..].to_vec(), mode)?);
+        // Parts still to be tokenized, the next one last. A part is cut where
+        // tokenizing it whole would give an id that no text may become.
+        let mut todo = vec![text];
+        let mut mode = mode;
+        let mut ids = Vec::new();
+        while let Some(part) = todo.pop() {
+            let found = self.encode_part(part, mode)?;
+            let cuts = self.cuts(part, &found);
+            if cuts.is_empty() {
+                ids.extend(found);
+                mode = Mode::TextInside;
+                continue;
+            }
+            let mut end = part.len();
+            for at in cuts.into_iter().rev() {
+                todo.push(&part[at..end]);
+                end = at;
+            }
+            todo.push(&part[..end]);
         }
-        let ids = self.encode_text(text)?;
-        self.without_specials(text, ids, mode)
+        Ok(ids)
+    }
+
+    fn encode_part(&self, text: &str, mode: Mode) -> Outcome<Vec<u32>> {
+        if mode == Mode::Text || text.contains(GUARD) {
+            return self.encode_text(text);
+        }
+        let ids = self.encode_text(&format!("{GUARD}{text}"))?;
+        Ok(ids[1..].to_vec())
     }
 
     fn encode_text(&self, text: &str) -> Outcome<Vec<u32>> {
@@ -126,25 +149,30 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Some models spell a special token from ordinary text: Unigram, whose
-    /// pieces include them, and BPE that takes whole words. Then the text is
-    /// tokenized in two parts that meet inside the token's spelling.
-    fn without_specials(
-        &self,
-        text: &str,
-        ids: Vec<u32>,
-        mode: Mode,
-    ) -> Outcome<Vec<u32>> {
-        let cut = ids.iter().find_map(|id| {
-            let content = self.specials.get(id)?;
-            let first = content.chars().next()?.len_utf8();
-            let at = text.find(content.as_str())? + first;
-            (first < content.len()).then_some(at)
-        });
-        let Some(at) = cut else { return Ok(ids) };
-        let mut both = self.encode(&text[..at], mode)?;
-        both.extend(self.encode(&text[at..], Mode::TextInside)?);
-        Ok(both)
+    /// Where to cut `text`, whose ids these are: inside every spelling of a
+    /// special token that the model made of ordinary text (Unigram, whose
+    /// pieces include them, and BPE that takes whole words do), and inside
+    /// every guard that the text itself contains. Ascending; empty: nowhere.
+    fn cuts(&self, text: &str, ids: &[u32]) -> Vec<usize> {
+        let spelled: BTreeSet<&str> = ids
+            .iter()
+            .filter_map(|id| self.specials.get(id))
+            .map(String::as_str)
+            .chain([GUARD])
+            .collect();
+        let mut cuts: Vec<usize> = spelled
+            .into_iter()
+            .flat_map(|content| {
+                let first = content.chars().next().map_or(0, char::len_utf8);
+                let inside = first < content.len();
+                text.match_indices(content)
+                    .filter(move |_| inside)
+                    .map(move |(at, _)| at + first)
+            })
+            .collect();
+        cuts.sort_unstable();
+        cuts.dedup();
+        cuts
     }
 
     pub fn split(&self, text: &str) -> Outcome<Vec<u32>> {
