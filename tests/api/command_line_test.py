@@ -6,7 +6,6 @@ from conftest import TINY
 from serving import BINARY
 
 
-
 def run(*arguments: str, **options) -> subprocess.CompletedProcess:
     return subprocess.run([str(BINARY), *arguments], text=True, timeout=60,
                           stderr=subprocess.PIPE, **options)
