@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace reprise {
@@ -58,13 +57,8 @@ Result<TextModel> load_gguf_text(const std::string& path) {
   model.tokenizer = *tokenizer;
   for (const char* key :
        {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-        "tokenizer.ggml.eom_token_id"}) {
-    const TokenId id = token_at(*file, key);
-    auto& ends = model.end_tokens;
-    if (id >= 0 && id < model.tokenizer->size() &&
-        std::find(ends.begin(), ends.end(), id) == ends.end())
-      ends.push_back(id);
-  }
+        "tokenizer.ggml.eom_token_id"})
+    model.add_end_token(token_at(*file, key));
   const auto* source = file->string("tokenizer.chat_template");
   if (!source) return model;
   auto specials = nlohmann::json::object();

@@ -46,18 +46,11 @@ std::string token_text(const json& config, const char* key) {
   return it->is_object() ? it->value("content", "") : "";
 }
 
-void add_end_token(TextModel& model, TokenId id) {
-  auto& ends = model.end_tokens;
-  if (id >= 0 && id < model.tokenizer->size() &&
-      std::find(ends.begin(), ends.end(), id) == ends.end())
-    ends.push_back(id);
-}
-
 void add_end_tokens(TextModel& model, const json& config) {
   const auto it = config.find("eos_token_id");
   if (it == config.end()) return;
   for (const json& id : it->is_array() ? *it : json::array({*it}))
-    if (id.is_number_integer()) add_end_token(model, id.get<TokenId>());
+    if (id.is_number_integer()) model.add_end_token(id.get<TokenId>());
 }
 
 // chat_template.jinja, or a string or a list of {name, template} with one
@@ -100,8 +93,8 @@ Result<TextModel> load_folder(const fs::path& folder) {
                           "sep_token", "cls_token", "mask_token"})
     if (const auto text = token_text(*settings, key); !text.empty())
       specials[key] = text;
-  add_end_token(model,
-                model.tokenizer->token_id(token_text(*settings, "eos_token")));
+  model.add_end_token(
+      model.tokenizer->token_id(token_text(*settings, "eos_token")));
   const auto set =
       set_template(model, template_source(folder, *settings), specials);
   if (!set) return set.error();
@@ -109,6 +102,12 @@ Result<TextModel> load_folder(const fs::path& folder) {
 }
 
 }  // namespace
+
+void TextModel::add_end_token(TokenId id) {
+  if (id >= 0 && id < tokenizer->size() &&
+      std::find(end_tokens.begin(), end_tokens.end(), id) == end_tokens.end())
+    end_tokens.push_back(id);
+}
 
 Result<TextModel> load_text_model(const std::string& path) {
   fs::path clean = fs::path(path).lexically_normal();

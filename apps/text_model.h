@@ -17,6 +17,9 @@ struct TextModel {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const ChatTemplate> chat_template;  // null: it has none
   std::vector<TokenId> end_tokens;
+
+  // Once each; an id that the tokenizer does not have (-1: none) is left out.
+  void add_end_token(TokenId id);
 };
 
 // Reads tokenizer.json, tokenizer_config.json, chat_template.jinja,
