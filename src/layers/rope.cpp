@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "layers/config.h"
 #include "layers/linear.h"
 
 namespace reprise {
@@ -22,20 +23,22 @@ json rope_settings(const json& config) {
   for (const char* key : {"rope_scaling", "rope_parameters"})
     if (config.contains(key) && config[key].is_object())
       settings.update(config[key]);
-  if (!settings.contains("rope_theta"))
-    settings["rope_theta"] = config.value("rope_theta", 10000.0);
-  if (!settings.contains("rope_type"))
-    settings["rope_type"] = settings.value("type", "default");
+  for (const char* key : {"rope_theta", "partial_rotary_factor"})
+    if (!settings.contains(key) && config.contains(key))
+      settings[key] = config[key];
+  if (!settings.contains("rope_type") && settings.contains("type"))
+    settings["rope_type"] = settings["type"];
   return settings;
 }
 
 // Long wavelengths are stretched by `factor`, short ones kept, those between
 // blended (Llama 3.1's report, §3.4; transformers' "llama3").
 float stretch_llama3(float frequency, const json& settings) {
-  const float factor = settings.at("factor");
-  const float low = settings.at("low_freq_factor");
-  const float high = settings.at("high_freq_factor");
-  const float original = settings.at("original_max_position_embeddings");
+  const float factor = number_setting(settings, "factor");
+  const float low = number_setting(settings, "low_freq_factor");
+  const float high = number_setting(settings, "high_freq_factor");
+  const float original =
+      number_setting(settings, "original_max_position_embeddings");
   const float wavelength = 2 * std::numbers::pi_v<float> / frequency;
   if (wavelength > original / low) return frequency / factor;
   if (wavelength < original / high) return frequency;
@@ -47,24 +50,29 @@ float stretch_llama3(float frequency, const json& settings) {
 
 std::vector<float> rope_frequencies(const json& config, int rotary) {
   const json settings = rope_settings(config);
-  const std::string type = settings.at("rope_type");
-  const float theta = settings.at("rope_theta");
+  const std::string type =
+      word_setting(settings, "rope_type", {"default", "linear", "llama3"});
+  const float theta = number_setting(settings, "rope_theta", 10000.0);
   std::vector<float> frequencies(static_cast<std::size_t>(rotary) / 2);
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
     const float exponent = static_cast<float>(2 * i) / float(rotary);
     float frequency = 1.0f / std::pow(theta, exponent);
-    if (type == "llama3") {
-      frequency = stretch_llama3(frequency, settings);
-    } else if (type == "linear") {
-      frequency /= settings.at("factor").get<float>();
-    } else if (type != "default") {
-      throw std::runtime_error(fmt::format(
-          "rope_type '{}' is not served yet (default, linear, llama3 are)",
-          type));
-    }
+    if (type == "llama3") frequency = stretch_llama3(frequency, settings);
+    if (type == "linear")
+      frequency /= static_cast<float>(number_setting(settings, "factor"));
     frequencies[i] = frequency;
   }
   return frequencies;
+}
+
+void require_full_rotation(const json& config) {
+  const double part =
+      number_setting(rope_settings(config), "partial_rotary_factor", 1.0);
+  if (part != 1.0)
+    throw std::runtime_error(fmt::format(
+        "the configuration's \"partial_rotary_factor\" is {}; only heads that "
+        "rotate as a whole (1) are served for this model type",
+        part));
 }
 
 std::vector<float> load_rope_frequencies(const Checkpoint& checkpoint,

@@ -14,8 +14,13 @@ namespace reprise {
 // Throws std::runtime_error for a rope_type that is not served, by name.
 std::vector<float> rope_frequencies(const nlohmann::json& config, int rotary);
 
-// The same for a checkpoint: its config, or where the file carries divisors of
-// the plain frequencies ("rope_freqs.weight", GGUF's form of llama3), those.
+// Throws std::runtime_error where a part of each head stays as it is
+// (partial_rotary_factor).
+void require_full_rotation(const nlohmann::json& config);
+
+// rope_frequencies() for a checkpoint: its config, or where the file carries
+// divisors of the plain frequencies ("rope_freqs.weight", GGUF's form of
+// llama3), those.
 std::vector<float> load_rope_frequencies(const Checkpoint& checkpoint,
                                          int rotary);
 

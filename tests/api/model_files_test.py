@@ -82,6 +82,17 @@ FOLDERS: dict[str, tuple[Break, str]] = {
     "zero heads": (edit("config.json", num_key_value_heads=0),
                    "num_key_value_heads"),
     "heads do not divide": (edit("config.json", num_key_value_heads=3), "3"),
+    "another activation": (edit("config.json", hidden_act="gelu"), "silu"),
+    "another kind of attention": (
+        edit("config.json", layer_types=["sliding_attention"] * 3),
+        "full_attention"),
+    "heads that rotate in part": (
+        edit("config.json", partial_rotary_factor=0.5),
+        "partial_rotary_factor"),
+    "biases that are not there": (edit("config.json", attention_bias=True),
+                                  "self_attn.q_proj.bias"),
+    "rope without its factor": (
+        edit("config.json", rope_scaling={"rope_type": "linear"}), "factor"),
     "too many layers": (edit("config.json", num_hidden_layers=9),
                         "model.layers.3."),
     "absurd layers": (edit("config.json", num_hidden_layers=10 ** 12),

@@ -1,11 +1,9 @@
-#include "models/config.h"
+#include "layers/config.h"
 
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <string>
-
-#include "models/registry.h"
 
 namespace reprise {
 namespace {
@@ -33,13 +31,23 @@ TEST(ModelConfig, ErrorsShowKeyAndValue) {
     }
   }
   EXPECT_THROW(number_setting({{"x", "1"}}, "x", 0), std::runtime_error);
+  EXPECT_THROW(number_setting({{"x", nullptr}}, "x"), std::runtime_error);
   EXPECT_THROW(flag_setting({{"x", 1}}, "x", false), std::runtime_error);
 }
 
-TEST(ModelRegistry, FindsEveryFileInTheFolder) {
-  const auto types = model_types();
-  EXPECT_FALSE(types.empty());
-  EXPECT_TRUE(std::is_sorted(types.begin(), types.end()));
+TEST(ModelConfig, WordsAreOfAListWhoseFirstIsTheDefault) {
+  const std::vector<std::string> served = {"silu", "swish"};
+  EXPECT_EQ(word_setting({{"act", "swish"}}, "act", served), "swish");
+  EXPECT_EQ(word_setting({{"act", nullptr}}, "act", served), "silu");
+  for (const json& bad : {json("gelu"), json(1)}) {
+    try {
+      word_setting({{"act", bad}}, "act", served);
+      FAIL() << bad;
+    } catch (const std::runtime_error& e) {
+      EXPECT_EQ(e.what(), "the configuration's \"act\" is " + bad.dump() +
+                              "; it must be silu or swish");
+    }
+  }
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-#include "models/config.h"
+#include "layers/config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace reprise {
 namespace {
@@ -18,7 +21,7 @@ const json* find(const json& config, const char* key) {
 }
 
 [[noreturn]] void refuse(const char* key, const json* value,
-                         const char* accepted) {
+                         std::string_view accepted) {
   throw std::runtime_error(
       fmt::format("the configuration's \"{}\" is {}; it must be {}", key,
                   value ? value->dump() : "missing", accepted));
@@ -36,11 +39,24 @@ int positive_setting(const json& config, const char* key, int fallback) {
   return value->get<int>();
 }
 
-double number_setting(const json& config, const char* key, double fallback) {
+double number_setting(const json& config, const char* key,
+                      std::optional<double> fallback) {
   const json* value = find(config, key);
-  if (!value) return fallback;
-  if (!value->is_number()) refuse(key, value, "a number");
+  if (!value && fallback) return *fallback;
+  if (!value || !value->is_number()) refuse(key, value, "a number");
   return value->get<double>();
+}
+
+std::string word_setting(const json& config, const char* key,
+                         const std::vector<std::string>& accepted) {
+  const json* value = find(config, key);
+  if (!value) return accepted.front();
+  const bool known =
+      value->is_string() && std::find(accepted.begin(), accepted.end(),
+                                      *value) != accepted.end();
+  if (!known)
+    refuse(key, value, fmt::format("{}", fmt::join(accepted, " or ")));
+  return value->get<std::string>();
 }
 
 bool flag_setting(const json& config, const char* key, bool fallback) {
