@@ -1,6 +1,7 @@
 #include "engine/model_runner.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mlx/compile.h>
 #include <mlx/device.h>
 #include <mlx/dtype.h>
@@ -59,11 +60,6 @@ mx::Dtype choose_dtype(const std::string& name, mx::Device::DeviceType device) {
       "'{}' is not a dtype: choose auto, float32, bfloat16 or float16", name));
 }
 
-const char* dtype_name(mx::Dtype dtype) {
-  if (dtype == mx::float32) return "float32";
-  return dtype == mx::bfloat16 ? "bfloat16" : "float16";
-}
-
 void prepare_device(mx::Device::DeviceType device) {
   mx::set_default_device(mx::Device(device));
   if (device != mx::Device::DeviceType::cpu) return;
@@ -91,6 +87,17 @@ int blocks_that_fit(const StateLayout& layout, std::size_t budget_bytes) {
         "{} tokens takes {}",
         format_size(bytes), kBlockTokens, format_size(each)));
   return static_cast<int>(count);
+}
+
+// Weights that the model ignores may be what makes it another model.
+void log_unread(const Checkpoint& checkpoint) {
+  constexpr std::size_t kNamesMax = 8;
+  const auto names = checkpoint.unread();
+  if (names.empty()) return;
+  const auto shown = std::min(names.size(), kNamesMax);
+  spdlog::info("not loaded: {} tensors ({}{})", names.size(),
+               fmt::join(names.begin(), names.begin() + shown, ", "),
+               names.size() > shown ? ", ..." : "");
 }
 
 class ModelRunner : public Runner {
@@ -163,6 +170,7 @@ std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
   auto checkpoint = Checkpoint::open(options.model_path);
   if (!checkpoint) throw std::runtime_error(checkpoint.error().message);
   auto model = make_model(**checkpoint, {.dtype = dtype});
+  log_unread(**checkpoint);
   const int blocks =
       blocks_that_fit(model->state_layout(), options.state_memory_bytes);
   spdlog::info(

@@ -1,15 +1,18 @@
 #include "weights/checkpoint.h"
 
 #include <fmt/format.h>
+#include <mlx/utils.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "weights/gguf_checkpoint.h"
 #include "weights/safetensors_checkpoint.h"
 
 namespace reprise {
 
-Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::string& path) {
+Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::string& path,
+                                                     Contents contents) {
   namespace fs = std::filesystem;
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
@@ -22,7 +25,7 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::string& path) {
               "'{}' is a single safetensors file; give the folder that has it "
               "and its config.json",
               path)};
-    return open_gguf_checkpoint(path);
+    return open_gguf_checkpoint(path, contents);
   }
   return Error{
       ErrorKind::not_found,
@@ -30,6 +33,46 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::string& path) {
           "no model at '{}': give a folder with config.json and safetensors "
           "files, or a GGUF file",
           path)};
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors()) names.push_back(tensor.name);
+  return names;
+}
+
+std::size_t Checkpoint::weight_bytes() const {
+  std::size_t sum = 0;
+  for (const TensorInfo& tensor : tensors()) sum += tensor.bytes;
+  return sum;
+}
+
+mlx::core::array Checkpoint::tensor(const std::string& name) const {
+  auto result = load_tensor(name);
+  given_.insert(name);
+  return result;
+}
+
+std::optional<QuantizedTensor> Checkpoint::quantized(
+    const std::string& module) const {
+  auto result = load_quantized(module);
+  if (result)
+    for (const char* part : {".weight", ".scales", ".biases"})
+      given_.insert(module + part);
+  return result;
+}
+
+std::vector<std::string> Checkpoint::unread() const {
+  std::vector<std::string> result;
+  for (std::string& name : names())
+    if (!given_.contains(name)) result.push_back(std::move(name));
+  return result;
+}
+
+std::string dtype_name(mlx::core::Dtype dtype) {
+  std::ostringstream text;
+  text << dtype;
+  return text.str();
 }
 
 }  // namespace reprise

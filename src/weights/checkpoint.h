@@ -14,10 +14,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "weights/tensor_info.h"
 
 namespace reprise {
 
@@ -35,8 +37,11 @@ class Checkpoint {
   // Opens a folder or a .gguf file: reads headers and checks every size,
   // offset, type and shape in them against the file, no data yet. Errors name
   // the file and the tensor: not_found, corrupt, unsupported (with the type's
-  // name), invalid.
-  static Result<std::unique_ptr<Checkpoint>> open(const std::string& path);
+  // name), invalid. With Contents::shapes, matrices that would have to be
+  // repacked have their shapes and types, and nobody may read their values.
+  enum class Contents { values, shapes };
+  static Result<std::unique_ptr<Checkpoint>> open(
+      const std::string& path, Contents contents = Contents::values);
   virtual ~Checkpoint() = default;
 
   // Hugging Face's config.json. For GGUF, made of its metadata with Hugging
@@ -47,21 +52,35 @@ class Checkpoint {
   virtual const nlohmann::json& config() const = 0;
 
   virtual bool contains(const std::string& name) const = 0;
-  virtual std::vector<std::string> names() const = 0;
+  virtual std::vector<TensorInfo> tensors() const = 0;  // by name
+  std::vector<std::string> names() const;
+  std::size_t weight_bytes() const;  // of all tensors
 
   // A plain tensor under its Hugging Face name ("model.norm.weight"). GGUF's
   // names are translated. Throws std::runtime_error naming tensor and file
   // when it is missing, or quantized.
-  virtual mlx::core::array tensor(const std::string& name) const = 0;
+  mlx::core::array tensor(const std::string& name) const;
 
   // The matrix of a module ("model.layers.0.mlp.up_proj") if it is stored
   // quantized: "<module>.weight" with "<module>.scales", or a quantized GGUF
   // tensor (Q4_0, Q4_1, Q8_0: repacked without loss, group 32). Empty if the
   // module is dense. Throws as tensor().
-  virtual std::optional<QuantizedTensor> quantized(
+  std::optional<QuantizedTensor> quantized(const std::string& module) const;
+
+  // The tensors that neither of the two has given out: once a model is built,
+  // those that it does not use.
+  std::vector<std::string> unread() const;
+
+ protected:
+  virtual mlx::core::array load_tensor(const std::string& name) const = 0;
+  virtual std::optional<QuantizedTensor> load_quantized(
       const std::string& module) const = 0;
 
-  virtual std::size_t weight_bytes() const = 0;  // of all tensors
+ private:
+  mutable std::set<std::string> given_;
 };
+
+// "float32", "bfloat16", "uint32", ...
+std::string dtype_name(mlx::core::Dtype dtype);
 
 }  // namespace reprise

@@ -41,10 +41,11 @@ std::optional<Dtype> plain_dtype(GgufType type) {
 class GgufCheckpoint final : public Checkpoint {
  public:
   GgufCheckpoint(std::shared_ptr<const MappedFile> file, nlohmann::json config,
-                 std::map<std::string, GgufTensor> tensors)
+                 std::map<std::string, GgufTensor> tensors, Contents contents)
       : file_(std::move(file)),
         config_(std::move(config)),
-        tensors_(std::move(tensors)) {}
+        tensors_(std::move(tensors)),
+        contents_(contents) {}
 
   const nlohmann::json& config() const override { return config_; }
 
@@ -52,21 +53,12 @@ class GgufCheckpoint final : public Checkpoint {
     return tensors_.contains(name);
   }
 
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, tensor] : tensors_) names.push_back(name);
-    return names;
-  }
+  std::vector<TensorInfo> tensors() const override;
 
-  array tensor(const std::string& name) const override;
-  std::optional<QuantizedTensor> quantized(
+ protected:
+  array load_tensor(const std::string& name) const override;
+  std::optional<QuantizedTensor> load_quantized(
       const std::string& module) const override;
-
-  std::size_t weight_bytes() const override {
-    std::size_t sum = 0;
-    for (const auto& [name, tensor] : tensors_) sum += tensor.bytes;
-    return sum;
-  }
 
  private:
   const GgufTensor& find(const std::string& name) const;
@@ -81,7 +73,28 @@ class GgufCheckpoint final : public Checkpoint {
   const std::shared_ptr<const MappedFile> file_;
   const nlohmann::json config_;
   const std::map<std::string, GgufTensor> tensors_;  // Hugging Face's names
+  const Contents contents_;
 };
+
+std::vector<TensorInfo> GgufCheckpoint::tensors() const {
+  std::vector<TensorInfo> result;
+  for (const auto& [name, tensor] : tensors_) {
+    TensorInfo info{.name = name,
+                    .dtype = gguf_type_info(tensor.type)->name,
+                    .shape = tensor.shape,
+                    .bytes = tensor.bytes,
+                    .file = file_->path(),
+                    .quantization = {},
+                    .parameters = 1};
+    for (const std::int64_t n : tensor.shape) info.parameters *= n;
+    if (const int bits = gguf_quant_bits(tensor.type); bits > 0)
+      info.quantization = {.bits = bits, .group_size = kGgufGroupSize};
+    if (const auto plain = plain_dtype(tensor.type))
+      info.dtype = dtype_name(*plain);
+    result.push_back(std::move(info));
+  }
+  return result;
+}
 
 const GgufTensor& GgufCheckpoint::find(const std::string& name) const {
   const auto found = tensors_.find(name);
@@ -91,7 +104,7 @@ const GgufTensor& GgufCheckpoint::find(const std::string& name) const {
   return found->second;
 }
 
-array GgufCheckpoint::tensor(const std::string& name) const {
+array GgufCheckpoint::load_tensor(const std::string& name) const {
   const GgufTensor& tensor = find(name);
   const auto dtype = plain_dtype(tensor.type);
   if (!dtype)
@@ -102,7 +115,7 @@ array GgufCheckpoint::tensor(const std::string& name) const {
                       Shape(tensor.shape.begin(), tensor.shape.end()), *dtype);
 }
 
-std::optional<QuantizedTensor> GgufCheckpoint::quantized(
+std::optional<QuantizedTensor> GgufCheckpoint::load_quantized(
     const std::string& module) const {
   const GgufTensor& tensor = find(module + ".weight");
   const int bits = gguf_quant_bits(tensor.type);
@@ -111,13 +124,15 @@ std::optional<QuantizedTensor> GgufCheckpoint::quantized(
   Shape scales = words;
   scales.back() /= kGgufGroupSize;
   words.back() = scales.back() * bits;  // 32 fields of `bits` are `bits` words
-  const bool half = biases_fit_half(tensor);
+  const bool filled = contents_ == Contents::values;
+  const bool half = !filled || biases_fit_half(tensor);
   const Dtype dtype = half ? mlx::core::float16 : mlx::core::float32;
   QuantizedTensor result{.words = unfilled_array(words, mlx::core::uint32),
                          .scales = unfilled_array(scales, dtype),
                          .biases = unfilled_array(scales, dtype),
                          .group_size = kGgufGroupSize,
                          .bits = bits};
+  if (!filled) return result;
   repack(tensor, {.words = result.words.data<std::uint32_t>(),
                   .scales = result.scales.data<void>(),
                   .biases = result.biases.data<void>(),
@@ -175,7 +190,7 @@ Result<std::map<std::string, GgufTensor>> named_tensors(const GgufFile& file) {
 }  // namespace
 
 Result<std::unique_ptr<Checkpoint>> open_gguf_checkpoint(
-    const std::string& path) {
+    const std::string& path, Checkpoint::Contents contents) {
   auto file = GgufFile::open(path);
   if (!file) return file.error();
   auto config = gguf_config(*file);
@@ -186,7 +201,7 @@ Result<std::unique_ptr<Checkpoint>> open_gguf_checkpoint(
   const std::size_t size = file->file()->bytes().size();
   file->file()->release(0, size);
   return std::unique_ptr<Checkpoint>(std::make_unique<GgufCheckpoint>(
-      file->file(), std::move(*config), std::move(*tensors)));
+      file->file(), std::move(*config), std::move(*tensors), contents));
 }
 
 }  // namespace reprise

@@ -132,6 +132,31 @@ TEST(SmolLm2, PlainTensorsAndNames) {
   EXPECT_FALSE((*checkpoint)->quantized("model.norm"));
 }
 
+TEST(SmolLm2, ShapesWithoutValues) {
+  const auto whole = open_gguf_checkpoint(smollm2());
+  const auto shapes =
+      open_gguf_checkpoint(smollm2(), Checkpoint::Contents::shapes);
+  ASSERT_TRUE(whole && shapes);
+  const char* module = "model.layers.7.mlp.up_proj";
+  const std::size_t before = resident_bytes();
+  for (int i = 0; i < 200; ++i) {
+    const auto matrix = (*shapes)->quantized("model.embed_tokens");
+    ASSERT_TRUE(matrix);
+  }
+  EXPECT_LT(resident_bytes(), before + (std::size_t{8} << 20));
+  const auto a = (*whole)->quantized(module), b = (*shapes)->quantized(module);
+  ASSERT_TRUE(a && b);
+  EXPECT_EQ(a->words.shape(), b->words.shape());
+  EXPECT_EQ(a->scales.dtype(), b->scales.dtype());
+  EXPECT_EQ(a->bits, b->bits);
+  for (const TensorInfo& info : (*shapes)->tensors())
+    if (info.name == std::string(module) + ".weight") {
+      EXPECT_EQ(info.dtype, "Q4_1");
+      EXPECT_EQ(info.quantization, (StoredQuantization{4, 32}));
+      EXPECT_EQ(info.parameters, 1536 * 576);
+    }
+}
+
 TEST(SmolLm2, Config) {
   const auto checkpoint = open_gguf_checkpoint(smollm2());
   ASSERT_TRUE(checkpoint) << checkpoint.error().message;

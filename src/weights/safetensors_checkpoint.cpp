@@ -48,13 +48,10 @@ class SafetensorsCheckpoint final : public Checkpoint {
     return entries_.contains(name);
   }
 
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, entry] : entries_) names.push_back(name);
-    return names;
-  }
+  std::vector<TensorInfo> tensors() const override;
 
-  array tensor(const std::string& name) const override {
+ protected:
+  array load_tensor(const std::string& name) const override {
     const Entry& entry = find(name);
     const std::size_t dot = name.rfind('.');
     if (dot != std::string::npos && name.substr(dot) == ".weight" &&
@@ -65,7 +62,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
     return load(entry);
   }
 
-  std::optional<QuantizedTensor> quantized(
+  std::optional<QuantizedTensor> load_quantized(
       const std::string& module) const override {
     const Entry& words = find(module + ".weight");
     const auto settings = quantized_.find(module);
@@ -75,12 +72,6 @@ class SafetensorsCheckpoint final : public Checkpoint {
                            .biases = load(find(module + ".biases")),
                            .group_size = settings->second.group_size,
                            .bits = settings->second.bits};
-  }
-
-  std::size_t weight_bytes() const override {
-    std::size_t sum = 0;
-    for (const auto& [name, entry] : entries_) sum += entry.tensor.bytes;
-    return sum;
   }
 
  private:
@@ -103,6 +94,35 @@ class SafetensorsCheckpoint final : public Checkpoint {
   const Entries entries_;
   const Settings quantized_;
 };
+
+std::vector<TensorInfo> SafetensorsCheckpoint::tensors() const {
+  std::vector<TensorInfo> result;
+  for (const auto& [name, entry] : entries_) {
+    TensorInfo info{.name = name,
+                    .dtype = dtype_name(entry.tensor.dtype),
+                    .shape = entry.tensor.shape,
+                    .bytes = entry.tensor.bytes,
+                    .file = entry.file->path(),
+                    .quantization = {},
+                    .parameters = 1};
+    for (const std::int64_t n : entry.tensor.shape) info.parameters *= n;
+    const std::size_t dot = std::min(name.rfind('.'), name.size());
+    if (const auto found = quantized_.find(name.substr(0, dot));
+        found != quantized_.end()) {
+      const std::string part = name.substr(dot);
+      const QuantizationSettings& settings = found->second;
+      if (part == ".weight") {
+        info.quantization = {.bits = settings.bits,
+                             .group_size = settings.group_size};
+        info.parameters = info.parameters * 32 / settings.bits;
+      } else if (part == ".scales" || part == ".biases") {
+        info.parameters = 0;
+      }
+    }
+    result.push_back(std::move(info));
+  }
+  return result;
+}
 
 Result<json> read_json(const fs::path& path) {
   std::error_code none;
