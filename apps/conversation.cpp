@@ -82,8 +82,8 @@ Result<Reply> generate(Engine& engine, const TextModel& text,
       cancelled = true;
     }
     if (!event) continue;
-    if (const auto* token = std::get_if<TokenId>(&event->what)) {
-      emit(stream.push(*token));
+    if (const auto* token = std::get_if<SampledToken>(&event->what)) {
+      emit(stream.push(token->id));
       continue;
     }
     reply.finish = std::get<Finish>(event->what);

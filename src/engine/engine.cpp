@@ -132,6 +132,7 @@ void Engine::State::main(const RunnerFactory& factory) {
     return;
   }
   StepLoop loop(*runner, limits, now);
+  loop.on_step(options.on_step);
   {
     const std::lock_guard lock(mutex);
     info = runner->info();

@@ -36,6 +36,14 @@ struct EngineStatus {
   double seconds_since_heartbeat = 0;
 };
 
+// One forward step, for statistics.
+struct StepReport {
+  double seconds = 0;  // plan to events
+  int rows = 0;        // requests in it
+  int tokens = 0;      // evaluated
+  bool failed = false;
+};
+
 struct EngineOptions {
   int parallel = 4;
   // 0: the model's, or less where the state memory is smaller. More than
@@ -45,6 +53,8 @@ struct EngineOptions {
   // looked into its inbox for 2 s.
   std::chrono::milliseconds step_timeout{60'000};
   SteadyClock now = {};  // the system's, unless a test brings its own
+  // Called on the engine's thread after each step; must not block or throw.
+  std::function<void(const StepReport&)> on_step = {};
 };
 
 class Engine {

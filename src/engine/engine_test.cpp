@@ -26,8 +26,8 @@ class Client {
   EventSink sink() {
     return [this](const Event& event) {
       const std::lock_guard lock(mutex_);
-      if (const auto* token = std::get_if<TokenId>(&event.what))
-        tokens_.push_back(*token);
+      if (const auto* token = std::get_if<SampledToken>(&event.what))
+        tokens_.push_back(token->id);
       else
         finishes_.push_back(std::get<Finish>(event.what));
       changed_.notify_all();
@@ -182,7 +182,7 @@ TEST(Engine, RefusesWhatCanNeverBeServed) {
     return result ? Error{} : result.error();
   };
   EXPECT_EQ(error_of(request_of(1, 0, 3)).kind, ErrorKind::invalid);
-  EXPECT_EQ(error_of(request_of(1, 3, 0)).kind, ErrorKind::invalid);
+  EXPECT_EQ(error_of(request_of(1, 3, -1)).kind, ErrorKind::invalid);
   const auto long_one = error_of(request_of(1, 4000, 200));
   EXPECT_EQ(long_one.kind, ErrorKind::too_large);
   EXPECT_EQ(long_one.code, "context_length_exceeded");

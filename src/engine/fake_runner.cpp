@@ -67,8 +67,12 @@ std::vector<TokenId> FakeRunner::reply_alone(const Request& request,
   const std::set<TokenId> stops(request.stop_tokens.begin(),
                                 request.stop_tokens.end());
   while (static_cast<int>(reply.size()) < request.max_tokens) {
-    reply.push_back(sample(logits_after(history, vocabulary), request.sampling,
-                           static_cast<int>(reply.size())));
+    const auto logits = logits_after(history, vocabulary);
+    SampleInput input{
+        .logits = logits, .prompt = request.prompt, .reply = reply};
+    if (static_cast<int>(reply.size()) < request.min_tokens)
+      input.banned = request.stop_tokens;
+    reply.push_back(sample(input, request.sampling));
     if (stops.contains(reply.back())) break;
     history.push_back(reply.back());
   }
@@ -170,11 +174,14 @@ StepLogits FakeRunner::run(const StepPlan& plan) {
       const auto history = read_history(row);
       if (options_.throws_at_row && options_.throws_at_row(row))
         throw std::runtime_error("[fake] this row cannot be computed");
-      if (!row.wants_logits) continue;
-      auto values = logits_after(history, options_.vocabulary);
-      if (options_.nan_logits && options_.nan_logits(row))
-        values[0] = std::numeric_limits<float>::quiet_NaN();
-      logits.values.insert(logits.values.end(), values.begin(), values.end());
+      for (int i = row.logits_wanted - 1; i >= 0; --i) {
+        auto values =
+            logits_after(std::span(history).first(history.size() - i),
+                         options_.vocabulary);
+        if (options_.nan_logits && options_.nan_logits(row))
+          values[0] = std::numeric_limits<float>::quiet_NaN();
+        logits.values.insert(logits.values.end(), values.begin(), values.end());
+      }
     }
     if (options_.throws_at_step && options_.throws_at_step(plan))
       throw std::runtime_error("[fake] this step cannot be computed");

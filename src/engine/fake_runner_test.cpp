@@ -17,7 +17,7 @@ StepRow row_of(RequestId id, int start, std::vector<TokenId> tokens,
           .start = start,
           .tokens = std::move(tokens),
           .blocks = std::move(blocks),
-          .wants_logits = true};
+          .logits_wanted = 1};
 }
 
 TEST(FakeRunner, LogitsAreAFunctionOfTheWholeHistory) {

@@ -34,7 +34,10 @@ PlannedStep planned_step(const StepPlan& plan) {
     step.token_ids.insert(step.token_ids.end(), row.tokens.begin(),
                           row.tokens.end());
     batch->tokens += count;
-    if (row.wants_logits) step.logits_rows.push_back(batch->tokens - 1);
+    CHECK(row.logits_wanted >= 0 && row.logits_wanted <= count, "request {}",
+          row.id);
+    for (int i = row.logits_wanted; i > 0; --i)
+      step.logits_rows.push_back(batch->tokens - i);
   }
   for (const BlockCopy& copy : plan.copies)
     batch->copies.push_back({.from_row = std::int64_t{copy.from} * kBlockTokens,

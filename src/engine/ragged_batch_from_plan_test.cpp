@@ -13,7 +13,7 @@ TEST(PlannedStep, FlattensRowsAndFindsTheirPlaces) {
                        .start = 0,
                        .tokens = {5},
                        .blocks = {2},
-                       .wants_logits = true});
+                       .logits_wanted = 1});
   plan.copies.push_back({.from = 3, .to = 4, .rows = 10});
   const PlannedStep step = planned_step(plan);
   EXPECT_EQ(step.batch->tokens, 3);

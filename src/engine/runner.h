@@ -20,7 +20,7 @@ struct RunnerInfo {
   std::string dtype;   // of activations and state
 };
 
-// Logits in float32 of the rows that wanted them, in the plan's order.
+// Logits in float32 of the positions that wanted them, in the plan's order.
 struct StepLogits {
   int vocabulary = 0;
   std::vector<float> values;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "sampling/sampler.h"
+#include "engine/sample_step.h"
 
 namespace reprise {
 namespace {
@@ -31,7 +31,6 @@ StepLoop::StepLoop(Runner& runner, const SchedulerLimits& limits,
 
 void StepLoop::listen(const Submission& submission) {
   live_.emplace(submission.id, Live{.sink = submission.sink,
-                                    .sampling = submission.request.sampling,
                                     .submitted = submission.submitted,
                                     .admitted = {},
                                     .first_token = {},
@@ -59,8 +58,10 @@ bool StepLoop::step() {
   const auto plan = scheduler_.plan();
   note_admitted();
   if (!plan) return false;
-  run_plan(*plan);
+  const Time started = now_();
+  const bool done = run_plan(*plan);
   dispatch();
+  report(*plan, started, !done);
   // An idle engine checks its books: a leak is found where it was made.
   if (scheduler_.idle()) scheduler_.check_books();
   return true;
@@ -76,39 +77,36 @@ void StepLoop::note_admitted() {
 
 // Only what the runner and the sampler throw is a failed step; an exception
 // of the scheduler's own means that its books cannot be trusted.
-void StepLoop::run_plan(const StepPlan& plan) {
+// False: it failed.
+bool StepLoop::run_plan(const StepPlan& plan) {
   std::optional<StepOutput> output;
   try {
     const StepLogits logits = runner_.run(plan);
-    output = sample_rows(plan, logits);
+    output = sample_step(plan, logits, scheduler_);
   } catch (const std::exception& e) {
     fail(plan, fmt::format("The model failed: {}", e.what()));
-    return;
+    return false;
   } catch (...) {
     fail(plan, "The model failed.");
-    return;
+    return false;
   }
-  if (output) {
-    scheduler_.apply(*output);
-  } else {
+  if (!output) {
     fail(plan, "The model failed: its logits are not numbers.");
+    return false;
   }
+  scheduler_.apply(std::move(*output));
+  return true;
 }
 
-// Nothing if any row's logits are unusable.
-std::optional<StepOutput> StepLoop::sample_rows(
-    const StepPlan& plan, const StepLogits& logits) const {
-  StepOutput output;
-  int row_of_logits = 0;
-  for (const StepRow& row : plan.rows) {
-    output.tokens.emplace_back();
-    if (!row.wants_logits) continue;
-    const auto values = logits.row(row_of_logits++);
-    if (!all_usable(values)) return std::nullopt;
-    const Live& live = live_.at(row.id);
-    output.tokens.back() = sample(values, live.sampling, live.sampled);
-  }
-  return output;
+void StepLoop::report(const StepPlan& plan, Time started, bool failed) const {
+  if (!on_step_) return;
+  StepReport report{.seconds = milliseconds(now_() - started) / 1000,
+                    .rows = static_cast<int>(plan.rows.size()),
+                    .tokens = 0,
+                    .failed = failed};
+  for (const auto& row : plan.rows)
+    report.tokens += static_cast<int>(row.tokens.size());
+  on_step_(report);
 }
 
 // One row alone is guilty. Of several, each is tried alone.
@@ -130,8 +128,10 @@ void StepLoop::dispatch() {
       continue;
     }
     Live& live = live_.at(event.id);
-    live.last_token = now_();
-    if (live.sampled++ == 0) live.first_token = live.last_token;
+    if (std::holds_alternative<SampledToken>(event.what)) {
+      live.last_token = now_();
+      if (live.sampled++ == 0) live.first_token = live.last_token;
+    }
     send(live, event);
   }
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -25,6 +26,11 @@ class StepLoop {
   void refuse(Submission submission, const std::string& message);
   void cancel(RequestId id);
 
+  // Called after each step.
+  void on_step(std::function<void(const StepReport&)> observer) {
+    on_step_ = std::move(observer);
+  }
+
   // One step: plan, run, sample, apply. A step that throws or gives logits
   // that are not numbers costs only the request whose row did. False: there
   // was nothing to do. Throws only what the scheduler itself throws.
@@ -41,7 +47,6 @@ class StepLoop {
   using Time = std::chrono::steady_clock::time_point;
   struct Live {
     EventSink sink;
-    SamplingParams sampling;
     Time submitted, admitted, first_token, last_token;
     bool was_admitted = false;
     int sampled = 0;
@@ -49,9 +54,8 @@ class StepLoop {
 
   void listen(const Submission& submission);
   void note_admitted();
-  void run_plan(const StepPlan& plan);
-  std::optional<StepOutput> sample_rows(const StepPlan& plan,
-                                        const StepLogits& logits) const;
+  bool run_plan(const StepPlan& plan);
+  void report(const StepPlan& plan, Time started, bool failed) const;
   void fail(const StepPlan& plan, const std::string& message);
   void dispatch();
   void send(Live& live, const Event& event);
@@ -60,6 +64,7 @@ class StepLoop {
 
   Runner& runner_;
   const SteadyClock now_;
+  std::function<void(const StepReport&)> on_step_;
   Scheduler scheduler_;
   std::map<RequestId, Live> live_;
   std::vector<RequestId> deaf_;  // their sinks threw: to be cancelled

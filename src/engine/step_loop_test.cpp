@@ -59,9 +59,9 @@ class StepLoopTest : public testing::Test {
   std::vector<TokenId> reply(RequestId id) const {
     std::vector<TokenId> tokens;
     for (const Event& event : events_)
-      if (const auto* token = std::get_if<TokenId>(&event.what);
+      if (const auto* token = std::get_if<SampledToken>(&event.what);
           token != nullptr && event.id == id)
-        tokens.push_back(*token);
+        tokens.push_back(token->id);
     return tokens;
   }
 

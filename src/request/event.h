@@ -1,10 +1,12 @@
-// What the engine says about a request: its tokens as they are sampled, then
-// exactly one Finish.
+// What the engine says about a request: the log-probabilities of its prompt
+// where they were asked for, its tokens as they are sampled, then exactly one
+// Finish.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "request/request.h"
 
@@ -21,9 +23,11 @@ enum class MissReason {
   store_failed,        // it was computed, and could not be kept
   corrupt,             // it was kept, and failed its check
   name_space,          // it belongs to another model, setting or tenant
-  disabled,            // the request asked for no reuse
+  disabled,            // the request asked for no reuse, or for the
+                       // log-probabilities of its prompt
   cheaper_to_compute,  // a restore would have taken longer
 };
+inline constexpr int kMissReasonCount = 9;
 
 // "diverged", "no_snapshot", ..., "namespace"; nullptr for none.
 const char* to_string(MissReason reason);
@@ -48,6 +52,33 @@ struct Timings {
   int predicted_n = 0;      // tokens sampled
 };
 
+// A token's log-probability under the model: log-softmax of its logits as
+// they came, before temperature, penalties and bias. Natural logarithm.
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0;
+};
+
+struct TokenLogprobs {
+  float logprob = 0;              // of the token that stands there
+  int rank = 1;                   // 1: no other one was likelier
+  std::vector<TokenLogprob> top;  // the likeliest first, of equals the lowest
+                                  // id; as many as were asked for
+};
+
+struct SampledToken {
+  TokenId id = 0;
+  std::optional<TokenLogprobs> logprobs = {};  // if they were asked for
+};
+
+// Of the prompt's tokens at positions start, start + 1, ... Position 0 has
+// none: nothing stands before it. In order and without gaps, before the first
+// SampledToken.
+struct PromptLogprobs {
+  int start = 1;
+  std::vector<TokenLogprobs> tokens;
+};
+
 struct Finish {
   FinishReason reason = FinishReason::stop;
   CacheReport cache = {};
@@ -58,7 +89,7 @@ struct Finish {
 
 struct Event {
   RequestId id = 0;
-  std::variant<TokenId, Finish> what;
+  std::variant<SampledToken, PromptLogprobs, Finish> what;
 };
 
 }  // namespace reprise

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "sampling/penalties.h"
 
 namespace reprise {
 namespace {
@@ -75,42 +76,53 @@ bool all_usable(std::span<const float> logits) {
   return any_finite;
 }
 
-TokenId sample(std::span<const float> logits, const SamplingParams& params,
-               int index) {
-  CHECK(!logits.empty());
+namespace {
+
+// Draws from logits that are as the request wants them.
+TokenId draw(std::span<const float> logits, const SamplingParams& params,
+             int index) {
   if (params.temperature <= 0.0f || params.top_k == 1) return greedy(logits);
 
+  const double peak = logits[greedy(logits)];
+  const auto weight = [&](TokenId id) {  // 1 for the largest
+    return std::exp((logits[id] - peak) / params.temperature);
+  };
+  Ranking ranking(logits);
   const auto kept =
       params.top_k > 0
           ? std::min(logits.size(), static_cast<std::size_t>(params.top_k))
           : logits.size();
-  Ranking ranking(logits);
-  const double peak = logits[greedy(logits)];
-  const auto weight = [&](TokenId id) {
-    return std::exp((logits[id] - peak) / params.temperature);
-  };
 
-  double total = 0;  // over the top-k, in id order when that is everything
+  // Over the top-k, in id order when that is everything.
+  double total = 0;
+  const auto count = [&](TokenId id) {
+    const double w = weight(id);
+    if (w >= params.min_p) total += w;
+  };
   if (kept == logits.size()) {
-    for (std::size_t id = 0; id < kept; ++id)
-      total += weight(static_cast<TokenId>(id));
+    for (std::size_t id = 0; id < kept; ++id) count(static_cast<TokenId>(id));
   } else {
-    for (const TokenId id : ranking.top(kept)) total += weight(id);
+    for (const TokenId id : ranking.top(kept)) count(id);
   }
 
-  // The nucleus: the shortest run of largest weights that reaches top_p.
-  // What is drawn lies in it, so drawing a share of its mass and walking down
-  // the ranking needs no second pass over the vocabulary.
+  // The nucleus: the shortest run of largest weights that reaches top_p, no
+  // longer than min_p lets it be. What is drawn lies in it, so drawing a share
+  // of its mass and walking down the ranking needs no second pass over the
+  // vocabulary.
   const double nucleus = std::min(1.0, double{params.top_p}) * total;
   double mass = 0;
   std::size_t nucleus_size = 0;
-  for (std::size_t size = 64; nucleus_size < kept; size *= 8) {
+  bool whole = false;
+  for (std::size_t size = 64; !whole && nucleus_size < kept; size *= 8) {
     const auto ids = ranking.top(std::min(size, kept));
-    while (nucleus_size < ids.size()) {
-      mass += weight(ids[nucleus_size++]);
-      if (mass >= nucleus) break;
+    while (!whole && nucleus_size < ids.size()) {
+      const double w = weight(ids[nucleus_size]);
+      whole = w < params.min_p;
+      if (whole) break;
+      mass += w;
+      ++nucleus_size;
+      whole = mass >= nucleus;
     }
-    if (mass >= nucleus) break;
   }
   const auto ids = ranking.top(nucleus_size);
   double left = uniform(params.seed, index) * mass;
@@ -119,6 +131,39 @@ TokenId sample(std::span<const float> logits, const SamplingParams& params,
     if (left < 0) return id;
   }
   return ids.back();  // rounding: the draw fell past the last weight
+}
+
+}  // namespace
+
+TokenId sample(const SampleInput& input, const SamplingParams& params) {
+  CHECK(!input.logits.empty());
+  SampleInput in = input;
+  if (params.vocabulary > 0)
+    in.logits = in.logits.first(std::min(
+        in.logits.size(), static_cast<std::size_t>(params.vocabulary)));
+  const int index = static_cast<int>(input.reply.size());
+  if (leaves_logits(in, params)) return draw(in.logits, params, index);
+  return draw(adjusted_logits(in, params), params, index);
+}
+
+TokenLogprobs logprobs_of(std::span<const float> logits, TokenId token,
+                          int top) {
+  CHECK(token >= 0 && static_cast<std::size_t>(token) < logits.size(),
+        "token {} of {}", token, logits.size());
+  const double peak = logits[greedy(logits)];
+  double sum = 0;
+  for (const float x : logits) sum += std::exp(x - peak);
+  const double log_sum = std::log(sum);
+  const auto logprob = [&](TokenId id) {
+    return static_cast<float>((logits[id] - peak) - log_sum);
+  };
+  TokenLogprobs out{.logprob = logprob(token), .rank = 1, .top = {}};
+  for (const float x : logits) out.rank += x > logits[token];
+  if (top <= 0) return out;
+  Ranking ranking(logits);
+  for (const TokenId id : ranking.top(static_cast<std::size_t>(top)))
+    out.top.push_back({.token = id, .logprob = logprob(id)});
+  return out;
 }
 
 }  // namespace reprise

@@ -28,10 +28,10 @@ Result<void> check_request(const Request& request,
     return Error{.kind = ErrorKind::invalid,
                  .message = "The prompt has no tokens.",
                  .subject = "prompt"};
-  if (request.max_tokens < 1)
+  if (request.max_tokens < 0)
     return Error{
         .kind = ErrorKind::invalid,
-        .message = fmt::format("max_tokens is {}; it must be at least 1.",
+        .message = fmt::format("max_tokens is {}; it must not be negative.",
                                request.max_tokens),
         .subject = "max_tokens"};
   const auto tokens =
@@ -47,7 +47,8 @@ Result<void> check_request(const Request& request,
         .subject = "prompt",
         .code = "context_length_exceeded"};
   // The last reply token needs no row.
-  const int blocks = blocks_for(static_cast<int>(tokens) - 1);
+  const int blocks = blocks_for(static_cast<int>(request.prompt.size()) +
+                                std::max(request.max_tokens, 1) - 1);
   if (blocks > limits.block_count)
     return Error{
         .kind = ErrorKind::too_large,
@@ -63,12 +64,12 @@ Result<void> check_request(const Request& request,
 }
 
 int rows_counted(const Sequence& s) {
-  return s.size() + std::min(s.reply_left(), kReplyTokensCounted) - 1;
+  return s.size() + std::clamp(s.reply_left(), 1, kReplyTokensCounted) - 1;
 }
 
 bool held_back(Sequence& waiting, std::span<const SequencePtr> running,
                const PrefixIndex& index) {
-  if (!waiting.caches()) return false;
+  if (!waiting.caches() || waiting.scores()) return false;
   int in_index = -1;  // looked up when somebody has something to offer
   for (const auto& owner : running) {
     if (!owner->caches() || !owner->prefills()) continue;

@@ -28,7 +28,10 @@ TEST(CheckRequest, NamesBothNumbers) {
   Request request;
   EXPECT_EQ(check_request(request, limits).error().kind, ErrorKind::invalid);
   request.prompt = run_of(0, 700);
+  request.max_tokens = -1;
   EXPECT_EQ(check_request(request, limits).error().subject, "max_tokens");
+  request.max_tokens = 0;
+  EXPECT_TRUE(check_request(request, limits));
   request.max_tokens = 301;
   const auto context = check_request(request, limits);
   EXPECT_EQ(context.error().kind, ErrorKind::too_large);

@@ -22,7 +22,7 @@ BlockBooks::Admission BlockBooks::admit(Sequence& s, int outstanding,
   CHECK(s.length == 0 && s.blocks.empty() && s.spare.empty());
   Admission result;
   // One token must be evaluated to have logits.
-  if (s.caches()) result.hit = index_.acquire(s.tokens, s.size() - 1);
+  if (s.caches()) result.hit = index_.acquire(s.tokens, s.hit_max());
   s.length = result.hit.tokens;
   s.blocks = result.hit.blocks;
 

@@ -20,6 +20,18 @@ SchedulerLimits sane(SchedulerLimits limits) {
   return limits;
 }
 
+// Where a prefill may go in one step. One whose every position's logits are
+// wanted goes quantum by quantum: they are a vocabulary wide.
+int prefill_goal(const Sequence& s) {
+  return s.scores() ? quantum_end(s.length, s.size()) : s.size();
+}
+
+// Of the row [length, end).
+int logits_wanted(const Sequence& s, int end) {
+  if (s.scores()) return std::max(0, end - std::max(s.length, s.scored));
+  return end == s.size() ? 1 : 0;
+}
+
 Finish ending(FinishReason reason, std::string error = {}) {
   Finish finish;
   finish.reason = reason;
@@ -55,8 +67,9 @@ struct Scheduler::State {
   void preempt(Sequence& sequence);
   StepPlan describe() const;
 
-  void apply_row(PlannedRow& row, const std::optional<TokenId>& token);
-  void take_token(Sequence& sequence, TokenId token);
+  void apply_row(PlannedRow& row, RowOutput output);
+  void take_scores(Sequence& sequence, std::optional<PromptLogprobs> scores);
+  void take_token(Sequence& sequence, SampledToken token);
   void finish(Sequence& sequence, Finish finish, BlockBooks::Leave how);
   void forget_isolation(const Sequence& sequence);
   SequencePtr take_running(const Sequence& sequence);
@@ -119,9 +132,14 @@ bool Scheduler::State::try_admit(Sequence& s) {
   admitted.push_back(s.id);
   s.length_most = s.length;
   s.report.memory_tokens = s.length;
-  s.report.miss_reason =
-      s.caches() ? admission.hit.miss_reason : MissReason::disabled;
+  s.report.miss_reason = s.caches() && !s.scores()
+                             ? admission.hit.miss_reason
+                             : MissReason::disabled;
   s.report.miss_position = admission.hit.miss_position;
+  const auto reason = static_cast<std::size_t>(s.report.miss_reason);
+  ++counts.lookups.at(reason);
+  counts.missed_tokens.at(reason) +=
+      static_cast<std::size_t>(s.prompt_size - s.length);
   counts.prompt_tokens += static_cast<std::size_t>(s.prompt_size);
   counts.cached_tokens += static_cast<std::size_t>(s.length);
   return true;
@@ -137,7 +155,7 @@ std::vector<Scheduler::State::Wanted> Scheduler::State::wanted_rows() {
     if (s->decodes()) {
       ++decoding;
     } else {
-      demands.push_back({.length = s->length, .goal = s->size()});
+      demands.push_back({.length = s->length, .goal = prefill_goal(*s)});
     }
   }
   int budget = limits.step_tokens_max - decoding;
@@ -159,7 +177,7 @@ std::vector<Scheduler::State::Wanted> Scheduler::State::isolated_row() {
   Sequence* s = find_running(isolated.front());
   CHECK(s != nullptr, "request {} is isolated and gone", isolated.front());
   std::uint64_t turn = 0;
-  const auto ends = share_prefill({{.length = s->length, .goal = s->size()}},
+  const auto ends = share_prefill({{.length = s->length, .goal = prefill_goal(*s)}},
                                   limits.prefill_tokens_beside_decode, turn);
   return {{s, ends[0]}};
 }
@@ -234,36 +252,53 @@ StepPlan Scheduler::State::describe() const {
          .start = s.length,
          .tokens = {s.tokens.begin() + s.length, s.tokens.begin() + row.end},
          .blocks = {s.blocks.begin(), s.blocks.begin() + blocks_for(row.end)},
-         .wants_logits = row.end == s.size()});
+         .logits_wanted = logits_wanted(s, row.end)});
   }
   return plan;
 }
 
 // ---------------------------------------------------------------- the result
 
-void Scheduler::State::apply_row(PlannedRow& row,
-                                 const std::optional<TokenId>& token) {
+void Scheduler::State::apply_row(PlannedRow& row, RowOutput output) {
   Sequence& s = *row.sequence;
   const bool prefilled = s.prefills();
   counts.evaluated_tokens += static_cast<std::size_t>(row.end - s.length);
   books.commit(s, row.reservation, row.end);
+  if (s.scores()) take_scores(s, std::move(output.prompt));
   const bool complete = s.length == s.size();
-  CHECK(complete == token.has_value(), "request {}: {} of {} rows", s.id,
-        s.length, s.size());
+  CHECK((complete && s.reply_left() > 0) == output.token.has_value(),
+        "request {}: {} of {} rows", s.id, s.length, s.size());
   if (!complete) return;
   if (prefilled && s.caches()) {
     const auto front = front_of_queue();
     if (tail_wanted(s, front)) books.publish_tail(s);
   }
-  take_token(s, *token);
+  if (output.token)
+    take_token(s, std::move(*output.token));
+  else
+    finish(s, ending(FinishReason::length), BlockBooks::Leave::published);
 }
 
-void Scheduler::State::take_token(Sequence& s, TokenId token) {
-  s.tokens.push_back(token);
+// Rows up to the committed length have given their logits.
+void Scheduler::State::take_scores(Sequence& s,
+                                   std::optional<PromptLogprobs> scores) {
+  const int scored = std::min(s.length, s.prompt_size - 1);
+  if (scored <= s.scored) return;
+  CHECK(scores && scores->start == s.scored + 1 &&
+            static_cast<int>(scores->tokens.size()) == scored - s.scored,
+        "request {}: log-probabilities of positions {} to {} are missing",
+        s.id, s.scored + 1, scored);
+  s.scored = scored;
+  events.push_back({.id = s.id, .what = std::move(*scores)});
+}
+
+void Scheduler::State::take_token(Sequence& s, SampledToken token) {
+  const TokenId id = token.id;
+  s.tokens.push_back(id);
   ++counts.generated_tokens;
-  events.push_back({.id = s.id, .what = token});
+  events.push_back({.id = s.id, .what = std::move(token)});
   const auto& stops = s.request.stop_tokens;
-  if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
+  if (std::find(stops.begin(), stops.end(), id) != stops.end()) {
     finish(s, ending(FinishReason::stop), BlockBooks::Leave::published);
   } else if (s.reply_left() == 0) {
     finish(s, ending(FinishReason::length), BlockBooks::Leave::published);
@@ -367,14 +402,24 @@ std::optional<StepPlan> Scheduler::plan() {
   return state_->describe();
 }
 
-void Scheduler::apply(const StepOutput& output) {
+RequestView Scheduler::view(RequestId id) const {
+  const Sequence* s = state_->find_running(id);
+  CHECK(s != nullptr, "request {} does not run", id);
+  const std::span<const TokenId> tokens(s->tokens);
+  const auto prompt_size = static_cast<std::size_t>(s->prompt_size);
+  return {.request = s->request,
+          .prompt = tokens.first(prompt_size),
+          .reply = tokens.subspan(prompt_size)};
+}
+
+void Scheduler::apply(StepOutput output) {
   auto planned = std::exchange(state_->planned, {});
-  CHECK(!planned.empty() && planned.size() == output.tokens.size(),
-        "{} rows, {} outputs", planned.size(), output.tokens.size());
+  CHECK(!planned.empty() && planned.size() == output.rows.size(),
+        "{} rows, {} outputs", planned.size(), output.rows.size());
   ++state_->counts.steps;
   for (std::size_t i = 0; i < planned.size(); ++i) {
     state_->forget_isolation(*planned[i].sequence);
-    state_->apply_row(planned[i], output.tokens[i]);
+    state_->apply_row(planned[i], std::move(output.rows[i]));
   }
 }
 

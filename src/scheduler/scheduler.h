@@ -9,9 +9,11 @@
 // cut differently. Not thread-safe: the engine's thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,10 +25,25 @@
 
 namespace reprise {
 
-// What became of a step's rows: for each row of the plan in order, the token
-// sampled from its logits, or nothing where none were wanted.
+// What became of one row: the token sampled from its last logits where the
+// row ends at the last known token of a reply that goes on, and what its
+// logits say about prompt tokens where that was asked for.
+struct RowOutput {
+  std::optional<SampledToken> token;
+  std::optional<PromptLogprobs> prompt;
+};
+
+// For each row of the plan, in order.
 struct StepOutput {
-  std::vector<std::optional<TokenId>> tokens;
+  std::vector<RowOutput> rows;
+};
+
+// A running request as the sampler needs it. Valid until the scheduler is
+// called again.
+struct RequestView {
+  const Request& request;  // without its prompt
+  std::span<const TokenId> prompt;
+  std::span<const TokenId> reply;
 };
 
 // Counts since the start, for /metrics, and the books of the moment.
@@ -44,6 +61,10 @@ struct SchedulerStatus {
   std::size_t steps = 0;
   std::size_t steps_failed = 0;
   std::size_t preemptions = 0;
+  // Of admitted requests, by what kept them from reusing more: how many, and
+  // how many of their prompt tokens had to be evaluated. Index: MissReason.
+  std::array<std::size_t, kMissReasonCount> lookups{};
+  std::array<std::size_t, kMissReasonCount> missed_tokens{};
 };
 
 class Scheduler {
@@ -64,8 +85,11 @@ class Scheduler {
   // The next step, or nothing when there is no work.
   std::optional<StepPlan> plan();
 
-  // The plan was run: commits it. Events: tokens, finishes.
-  void apply(const StepOutput& output);
+  // A request that runs.
+  RequestView view(RequestId id) const;
+
+  // The plan was run: commits it. Events: tokens, log-probabilities, finishes.
+  void apply(StepOutput output);
 
   // The plan was not run, or not wholly: forgets it. Requests that it
   // admitted stay admitted, and what it evicted stays evicted. With `guilty`,

@@ -50,19 +50,18 @@ class SchedulerTest : public testing::Test {
   void apply(const StepPlan& plan) {
     StepOutput output;
     for (const auto& row : plan.rows) {
-      output.tokens.emplace_back();
-      if (row.wants_logits)
-        output.tokens.back() =
-            1000 + row.start + static_cast<int>(row.tokens.size());
+      output.rows.emplace_back();
+      if (row.logits_wanted > 0)
+        output.rows.back().token = SampledToken{1000 + end_of(row)};
     }
-    scheduler_->apply(output);
+    scheduler_->apply(std::move(output));
     collect();
   }
 
   void collect() {
     for (const auto& event : scheduler_->take_events()) {
-      if (const auto* token = std::get_if<TokenId>(&event.what))
-        replies_[event.id].push_back(*token);
+      if (const auto* token = std::get_if<SampledToken>(&event.what))
+        replies_[event.id].push_back(token->id);
       else
         finishes_[event.id] = std::get<Finish>(event.what);
     }
@@ -104,10 +103,10 @@ TEST_F(SchedulerTest, APromptIsCutAtQuantaAndAReplyIsAToken) {
   EXPECT_EQ(first.rows[0].start, 0);
   EXPECT_EQ(first.rows[0].tokens, run_of(0, 512));
   EXPECT_EQ(first.rows[0].blocks.size(), 2u);
-  EXPECT_FALSE(first.rows[0].wants_logits);
+  EXPECT_EQ(first.rows[0].logits_wanted, 0);
   const auto second = step();
   EXPECT_EQ(second.rows[0].tokens, run_of(512, 188));
-  EXPECT_TRUE(second.rows[0].wants_logits);
+  EXPECT_EQ(second.rows[0].logits_wanted, 1);
   EXPECT_EQ(step().rows[0].tokens, (Tokens{1700}));
   EXPECT_EQ(step().rows[0].start, 701);
   EXPECT_THAT(replies_[1], ElementsAre(1700, 1701, 1702));

@@ -36,6 +36,9 @@ struct Sequence {
   // Reserved at admission, so that the first quantum needs nobody's leave.
   std::vector<BlockId> spare;
 
+  // Prompt positions whose logits have been used, of those that are wanted.
+  int scored = 0;
+
   // Since the last admission.
   bool running = false;
   int length_admitted = 0;  // what the hit gave
@@ -59,10 +62,21 @@ struct Sequence {
 
   int pending() const { return size() - length; }  // known, without a row
   bool decodes() const { return pending() == 1; }
+
+  // Logits of prompt positions are still wanted, from `scored` on. The last
+  // position says nothing about the prompt.
+  bool scores() const {
+    return request.prompt_logprobs && scored < prompt_size - 1;
+  }
+  // The most rows that a hit may give: what comes after is evaluated for its
+  // logits.
+  int hit_max() const { return scores() ? scored : size() - 1; }
   bool prefills() const { return length < goal; }
 
   // Rows that it can have at most: the last reply token needs none.
-  int rows_max() const { return prompt_size + request.max_tokens - 1; }
+  int rows_max() const {
+    return prompt_size + std::max(request.max_tokens, 1) - 1;
+  }
 
   // Counts from the first admission: what a preemption made it evaluate
   // twice is none of the client's business.

@@ -25,7 +25,8 @@ struct StepRow {
   std::vector<TokenId> tokens;  // not empty, all of them known
   std::vector<BlockId> blocks;  // table: row p lies in blocks[p / 256], for
                                 // every p < start + tokens.size()
-  bool wants_logits = false;    // of the last token
+  int logits_wanted = 0;        // of the last so many tokens: 0 none, 1 the
+                                // last, tokens.size() all
 };
 
 struct StepPlan {

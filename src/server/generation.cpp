@@ -116,14 +116,16 @@ class Reply {
       finish_ = *finish;
       return;
     }
-    if (writer_.stopped()) return;
+    if (writer_.stopped() ||
+        std::holds_alternative<PromptLogprobs>(timed.event.what))
+      return;
     const std::chrono::duration<double> since = timed.when - last_;
     last_ = timed.when;
     if (std::exchange(first_, false))
       service_.metrics().observe_first_token(since.count());
     else
       service_.metrics().observe_next_token(since.count());
-    out += writer_.push(std::get<TokenId>(timed.event.what));
+    out += writer_.push(std::get<SampledToken>(timed.event.what).id);
     // The engine knows nothing of stop strings: it learns here that this
     // reply has ended, and its Finish brings the counts.
     if (writer_.stopped()) job_.cancel();

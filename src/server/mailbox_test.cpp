@@ -17,7 +17,7 @@ namespace asio = boost::asio;
 using std::chrono::milliseconds;
 
 Event token(TokenId id) {
-  return {1, id};
+  return {1, SampledToken{id}};
 }
 
 TEST(Mailbox, EventsOfAnotherThreadComeInOrderAndNoneIsLost) {
@@ -32,7 +32,7 @@ TEST(Mailbox, EventsOfAnotherThreadComeInOrderAndNoneIsLost) {
         while (got.size() < kCount) {
           const auto events = co_await reader.wait();
           for (const auto& e : events)
-            got.push_back(std::get<TokenId>(e.event.what));
+            got.push_back(std::get<SampledToken>(e.event.what).id);
           taken = static_cast<int>(got.size());
         }
       },

@@ -49,8 +49,8 @@ class EngineReports : public testing::Test {
   std::shared_ptr<Reply> submit(const Request& request) {
     auto reply = std::make_shared<Reply>();
     const auto id = engine_.submit(request, [reply](const Event& event) {
-      if (const auto* token = std::get_if<TokenId>(&event.what))
-        reply->tokens.push_back(*token);
+      if (const auto* token = std::get_if<SampledToken>(&event.what))
+        reply->tokens.push_back(token->id);
       else
         reply->finish.set_value(std::get<Finish>(event.what));
     });

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/limits.h"
+#include "engine/sample_step.h"
 #include "sampling/sampler.h"
 
 namespace reprise::sim {
@@ -39,8 +40,10 @@ void SimWorld::collect() {
     if (outcome.finish)
       throw std::logic_error(
           fmt::format("request {} speaks after its end", event.id));
-    if (const auto* token = std::get_if<TokenId>(&event.what))
-      outcome.reply.push_back(*token);
+    if (const auto* token = std::get_if<SampledToken>(&event.what))
+      outcome.reply.push_back(token->id);
+    else if (auto* scores = std::get_if<PromptLogprobs>(&event.what))
+      outcome.scores.push_back(std::move(*scores));
     else
       outcome.finish = std::get<Finish>(event.what);
   }
@@ -56,21 +59,9 @@ bool SimWorld::step() {
   const auto guilty = alone ? std::optional(plan->rows[0].id) : std::nullopt;
   try {
     const auto logits = runner_.run(*plan);
-    StepOutput output;
-    int i = 0;
-    bool usable = true;
-    for (const auto& row : plan->rows) {
-      output.tokens.emplace_back();
-      if (!row.wants_logits) continue;
-      const auto& outcome = outcomes_.at(row.id);
-      const auto values = logits.row(i++);
-      usable = usable && all_usable(values);
-      if (usable)
-        output.tokens.back() = sample(values, outcome.request.sampling,
-                                      static_cast<int>(outcome.reply.size()));
-    }
-    if (usable)
-      scheduler_.apply(output);
+    auto output = sample_step(*plan, logits, scheduler_);
+    if (output)
+      scheduler_.apply(std::move(*output));
     else
       scheduler_.fail(guilty, "not a number");
   } catch (const FakeRunnerLie&) {
@@ -88,6 +79,29 @@ void SimWorld::run(int steps_max) {
     if (i >= steps_max) throw std::logic_error("it does not come to an end");
 }
 
+// Positions come in order, without gaps, and say what the model says alone.
+std::string SimWorld::wrong_scores(const Outcome& outcome) const {
+  const auto& prompt = outcome.request.prompt;
+  int next = 1;
+  for (const auto& part : outcome.scores) {
+    if (part.start != next) return "its log-probabilities have a gap";
+    for (const auto& token : part.tokens) {
+      const auto logits = FakeRunner::logits_after(
+          std::span(prompt).first(static_cast<std::size_t>(next)), vocabulary_);
+      const auto want = logprobs_of(logits, prompt.at(next), 0);
+      if (token.logprob != want.logprob || token.rank != want.rank)
+        return fmt::format("its log-probability at {} is wrong", next);
+      ++next;
+    }
+  }
+  const bool all = next == static_cast<int>(prompt.size());
+  if (outcome.request.prompt_logprobs && !outcome.reply.empty() && !all)
+    return "its log-probabilities are not complete";
+  if (!outcome.request.prompt_logprobs && !outcome.scores.empty())
+    return "it did not ask for log-probabilities";
+  return {};
+}
+
 std::string SimWorld::complaint_about(const Outcome& outcome) const {
   if (!outcome.finish) return "it never ended";
   const auto& finish = *outcome.finish;
@@ -97,6 +111,7 @@ std::string SimWorld::complaint_about(const Outcome& outcome) const {
   if (outcome.doomed && reason == FinishReason::error) return {};
   if (reason == FinishReason::error)
     return "it failed and is innocent: " + finish.error;
+  if (const auto wrong = wrong_scores(outcome); !wrong.empty()) return wrong;
   if (outcome.cancelled != (reason == FinishReason::cancelled))
     return "it was not cancelled as the test did";
   if (outcome.cancelled
@@ -108,15 +123,16 @@ std::string SimWorld::complaint_about(const Outcome& outcome) const {
                        outcome.reply.size(), alone.size());
   const auto& cache = finish.cache;
   const int prompt = static_cast<int>(request.prompt.size());
+  const bool scored = request.prompt_logprobs && prompt > 1;
   const int sum = cache.memory_tokens + cache.evaluated_tokens;
   if (outcome.reply.empty() ? sum > prompt : sum != prompt)
     return fmt::format("{} cached + {} evaluated of {}", cache.memory_tokens,
                        cache.evaluated_tokens, prompt);
   if (outcome.cancelled && outcome.reply.empty()) return {};
-  if (!request.cache_prompt &&
+  if ((!request.cache_prompt || scored) &&
       (cache.memory_tokens != 0 || cache.miss_reason != MissReason::disabled))
     return "it used what it asked not to use";
-  if (request.cache_prompt && (cache.memory_tokens == prompt - 1) !=
+  if (request.cache_prompt && !scored && (cache.memory_tokens == prompt - 1) !=
                                   (cache.miss_reason == MissReason::none))
     return "its miss reason is not that of its hit";
   const bool stopped =

@@ -16,6 +16,7 @@ namespace reprise::sim {
 struct Outcome {
   Request request;
   std::vector<TokenId> reply;
+  std::vector<PromptLogprobs> scores;  // as they came
   std::optional<Finish> finish;
   bool cancelled = false;  // by the test, at some moment
   bool doomed = false;     // its rows fail
@@ -43,6 +44,7 @@ class SimWorld {
  private:
   void collect();
   std::string complaint_about(const Outcome& outcome) const;
+  std::string wrong_scores(const Outcome& outcome) const;
 
   const int vocabulary_;
   Scheduler scheduler_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/runner.h"
-#include "sampling/sampler.h"
+#include "engine/sample_step.h"
 #include "scheduler/scheduler.h"
 
 namespace reprise {
@@ -20,6 +20,8 @@ class ScheduledRun {
   struct Reply {
     std::vector<TokenId> tokens;
     std::vector<std::vector<float>> logits;  // that chose each token
+    std::vector<TokenLogprobs> logprobs;         // of each token
+    std::vector<TokenLogprobs> prompt_logprobs;  // of tokens 1, 2, ...
     std::optional<Finish> finish;
 
     bool operator==(const Reply& other) const {
@@ -32,7 +34,6 @@ class ScheduledRun {
 
   RequestId add(Request request) {
     const RequestId id = ++last_id_;
-    temperature_[id] = request.sampling;
     const auto added = scheduler_.add(id, std::move(request));
     if (!added) throw std::runtime_error(added.error().message);
     return id;
@@ -46,7 +47,10 @@ class ScheduledRun {
     if (!plan) return false;
     try {
       const StepLogits logits = runner_.run(*plan);
-      scheduler_.apply(sampled(*plan, logits));
+      keep(*plan, logits);
+      auto output = sample_step(*plan, logits, scheduler_);
+      if (!output) throw std::runtime_error("logits are not numbers");
+      scheduler_.apply(std::move(*output));
     } catch (const std::exception& e) {
       failures.push_back(e.what());
       const bool alone = plan->rows.size() == 1 && fail_alone;
@@ -85,35 +89,37 @@ class ScheduledRun {
     return limits;
   }
 
-  StepOutput sampled(const StepPlan& plan, const StepLogits& logits) {
-    StepOutput output;
+  // The logits that choose a token; those of prompt positions before it are
+  // judged by what becomes of them.
+  void keep(const StepPlan& plan, const StepLogits& logits) {
     int next = 0;
     for (const StepRow& row : plan.rows) {
-      if (!row.wants_logits) {
-        output.tokens.push_back(std::nullopt);
-        continue;
-      }
-      const auto values = logits.row(next++);
-      Reply& reply = replies[row.id];
-      reply.logits.emplace_back(values.begin(), values.end());
-      output.tokens.push_back(
-          sample(values, temperature_[row.id], int(reply.logits.size()) - 1));
+      next += row.logits_wanted;
+      const RequestView view = scheduler_.view(row.id);
+      const std::size_t end = row.start + row.tokens.size();
+      if (end < view.prompt.size() + view.reply.size()) continue;
+      const auto values = logits.row(next - 1);
+      replies[row.id].logits.emplace_back(values.begin(), values.end());
     }
-    return output;
   }
 
   void collect() {
-    for (const Event& event : scheduler_.take_events()) {
-      if (const auto* token = std::get_if<TokenId>(&event.what))
-        replies[event.id].tokens.push_back(*token);
-      else
+    for (Event& event : scheduler_.take_events()) {
+      if (auto* token = std::get_if<SampledToken>(&event.what)) {
+        replies[event.id].tokens.push_back(token->id);
+        if (token->logprobs)
+          replies[event.id].logprobs.push_back(std::move(*token->logprobs));
+      } else if (auto* part = std::get_if<PromptLogprobs>(&event.what)) {
+        auto& all = replies[event.id].prompt_logprobs;
+        all.insert(all.end(), part->tokens.begin(), part->tokens.end());
+      } else {
         replies[event.id].finish = std::get<Finish>(event.what);
+      }
     }
   }
 
   Runner& runner_;
   Scheduler scheduler_;
-  std::map<RequestId, SamplingParams> temperature_;
   RequestId last_id_ = 0;
 };
 

@@ -28,7 +28,7 @@ class SequenceDriver {
                          .start = length_,
                          .tokens = {tokens.begin(), tokens.end()},
                          .blocks = blocks_,
-                         .wants_logits = true});
+                         .logits_wanted = 1});
     const StepLogits logits = runner_.run(plan);
     length_ = end;
     const auto row = logits.row(0);
