@@ -56,7 +56,7 @@ class FakeEngine {
   }
 
   void tokens(RequestId id, const std::vector<TokenId>& ids) {
-    for (const TokenId token : ids) sink(id)({id, token});
+    for (const TokenId token : ids) sink(id)({id, SampledToken{token}});
   }
   void finish(RequestId id, const Finish& finish) { sink(id)({id, finish}); }
 
