@@ -198,15 +198,19 @@ def check_refused(model: Path, hint: str, name: str) -> None:
     assert hint in lines[0], f"no {hint!r} in: {lines[0]}"
 
 
-@pytest.mark.parametrize("name", FOLDERS)
-def test_broken_folder(tmp_path: Path, name: str):
-    damage, hint = FOLDERS[name]
-    folder = tmp_path / "model"
-    shutil.copytree(TINY, folder)
+def check_folder(model: Path, folder: Path, damage: Break, hint: str,
+                 name: str) -> None:
+    shutil.copytree(model, folder)
     for file in folder.rglob("*"):
         file.chmod(0o644)
     damage(folder)
     check_refused(folder, hint, name)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_broken_folder(tmp_path: Path, name: str):
+    damage, hint = FOLDERS[name]
+    check_folder(TINY, tmp_path / "model", damage, hint, name)
 
 
 @pytest.mark.parametrize("name", FILES)
