@@ -51,7 +51,8 @@ inline Golden load_golden(const FixtureModel& model) {
   if (model.quantized.empty())
     return {mlx::core::load_safetensors(folder + "/golden.safetensors").first,
             info.at("tolerance_abs_fp32")};
-  return {mlx::core::load_safetensors(model.path + "/golden_mlx.safetensors").first,
+  const std::string data = model.path + "/golden_mlx.safetensors";
+  return {mlx::core::load_safetensors(data).first,
           info.at("mlx").at(model.quantized).at("tolerance_abs")};
 }
 
@@ -60,7 +61,8 @@ inline double larger(double a, double b) {
   return std::isnan(a) || b <= a ? a : b;
 }
 
-inline double distance(const std::vector<float>& a, const std::vector<float>& b) {
+inline double distance(const std::vector<float>& a,
+                       const std::vector<float>& b) {
   EXPECT_EQ(a.size(), b.size());
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
