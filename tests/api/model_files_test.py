@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import TINY, start
-from serving import SMOLLM2
+from serving import ROOT, SMOLLM2
 from support import gguf_file, http
 
 Break = Callable[[Path], object]
@@ -211,6 +211,25 @@ def check_folder(model: Path, folder: Path, damage: Break, hint: str,
 def test_broken_folder(tmp_path: Path, name: str):
     damage, hint = FOLDERS[name]
     check_folder(TINY, tmp_path / "model", damage, hint, name)
+
+
+QWEN3: dict[str, tuple[Break, str]] = {
+    "a window": (edit("config.json", use_sliding_window=True,
+                      sliding_window=64), "use_sliding_window"),
+    "a head norm is missing": (tensors(
+        lambda h: h.pop("model.layers.2.self_attn.k_norm.weight")), "k_norm"),
+    "a bias that is not asked for": (tensors(
+        lambda h: h.update({"model.layers.0.self_attn.q_proj.bias":
+                            h.pop("model.layers.0.self_attn.q_norm.weight")})),
+        "attention_bias"),
+}
+
+
+@pytest.mark.parametrize("name", QWEN3)
+def test_broken_qwen3(tmp_path: Path, name: str):
+    damage, hint = QWEN3[name]
+    check_folder(ROOT / "tests/fixtures/qwen3/hf", tmp_path / "model", damage,
+                 hint, f"qwen3 {name}")
 
 
 @pytest.mark.parametrize("name", FILES)
