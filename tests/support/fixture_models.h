@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ struct FixtureModel {
     return arch + "_" + (quantized.empty() ? "hf" : quantized);
   }
 };
+
+inline std::ostream& operator<<(std::ostream& out, const FixtureModel& model) {
+  return out << model.name();
+}
 
 inline nlohmann::json read_fixture_json(const std::filesystem::path& file) {
   std::ifstream stream(file);
