@@ -40,11 +40,10 @@ TokenStream::TokenStream(TokenStream&&) noexcept = default;
 
 std::string TokenStream::push(TokenId token) {
   const Tokenizer& tokenizer = *state_->tokenizer;
-  if (token < 0 || token >= tokenizer.size())
-    throw std::runtime_error(fmt::format(
-        "[TokenStream::push] token id {} is outside the vocabulary of {}",
-        token, tokenizer.size()));
-  if (stopped()) return "";
+  if (token < 0)
+    throw std::runtime_error(
+        fmt::format("[TokenStream::push] {} is no token id", token));
+  if (token >= tokenizer.size() || stopped()) return "";
   reprise_buffer text{};
   check(reprise_stream_push(state_->stream.get(),
                             tokenizer.state_->handle.get(),

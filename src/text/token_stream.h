@@ -21,8 +21,8 @@ class TokenStream {
   TokenStream(TokenStream&&) noexcept;
 
   // The text that is certain now, possibly empty. After a stop string was
-  // met, always empty. Throws std::runtime_error for an id outside the
-  // vocabulary.
+  // met, always empty. An id past the tokenizer's has no text: models pad
+  // their vocabulary. Throws std::runtime_error for an id below 0.
   std::string push(TokenId token);
 
   // What was held back: a possible beginning of a stop string, and for an
