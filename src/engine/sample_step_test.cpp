@@ -45,22 +45,31 @@ class SampleStepTest : public testing::Test {
     return request;
   }
 
+  bool step() {
+    const auto plan = scheduler_->plan();
+    if (!plan) return false;
+    for (const auto& row : plan->rows) {
+      wanted_most_ = std::max(wanted_most_, row.logits_wanted);
+      wanted_[row.id] += row.logits_wanted;
+    }
+    auto output = sample_step(*plan, runner_.run(*plan), *scheduler_);
+    EXPECT_TRUE(output);
+    if (!output) return false;
+    scheduler_->apply(std::move(*output));
+    for (auto& event : scheduler_->take_events()) {
+      if (auto* token = std::get_if<SampledToken>(&event.what))
+        replies_[event.id].push_back(*token);
+      else if (auto* part = std::get_if<PromptLogprobs>(&event.what))
+        scores_[event.id].push_back(*part);
+      else
+        finishes_[event.id] = std::get<Finish>(event.what);
+    }
+    scheduler_->check_books();
+    return true;
+  }
+
   void run() {
-    while (const auto plan = scheduler_->plan()) {
-      for (const auto& row : plan->rows)
-        wanted_most_ = std::max(wanted_most_, row.logits_wanted);
-      auto output = sample_step(*plan, runner_.run(*plan), *scheduler_);
-      ASSERT_TRUE(output);
-      scheduler_->apply(std::move(*output));
-      for (auto& event : scheduler_->take_events()) {
-        if (auto* token = std::get_if<SampledToken>(&event.what))
-          replies_[event.id].push_back(*token);
-        else if (auto* part = std::get_if<PromptLogprobs>(&event.what))
-          scores_[event.id].push_back(*part);
-        else
-          finishes_[event.id] = std::get<Finish>(event.what);
-      }
-      scheduler_->check_books();
+    while (step()) {
     }
   }
 
@@ -89,6 +98,7 @@ class SampleStepTest : public testing::Test {
   FakeRunner runner_;
   RequestId last_id_ = 0;
   int wanted_most_ = 0;
+  std::map<RequestId, int> wanted_;
   std::map<RequestId, Request> requests_;
   std::map<RequestId, std::vector<SampledToken>> replies_;
   std::map<RequestId, std::vector<PromptLogprobs>> scores_;
@@ -152,6 +162,26 @@ TEST_F(SampleStepTest, PreemptionLeavesNoGap) {
   run();
   EXPECT_GT(scheduler_->status().preemptions, 0u);
   for (const RequestId id : ids) expect_scores(id);
+}
+
+// Set back in the middle of its prompt, and then its blocks are evicted: what
+// it said is evaluated again, and not said again.
+TEST_F(SampleStepTest, EvictedScoresAreNotSaidTwice) {
+  scheduler_ = std::make_unique<Scheduler>(limits(6));
+  add(request_of(200, 1100));
+  for (int i = 0; i < 305; ++i) step();
+  auto request = request_of(1000, 1);
+  request.prompt[0] = 9;
+  request.prompt_logprobs = 1;
+  const RequestId id = add(request);
+  while (scheduler_->status().preemptions == 0) ASSERT_TRUE(step());
+  const std::size_t said = scores_[id].size();
+  EXPECT_GT(said, 0u);
+  EXPECT_LT(said, 16u);
+  run();
+  expect_scores(id);
+  EXPECT_GT(scheduler_->status().evaluated_tokens, 200u + 1100 + 1000);
+  EXPECT_EQ(wanted_[id], 1000) << "each position's logits once";
 }
 
 TEST_F(SampleStepTest, ReplyLogprobsAreOfTheLogitsAsTheyCame) {
