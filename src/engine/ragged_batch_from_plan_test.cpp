@@ -9,11 +9,8 @@ TEST(PlannedStep, FlattensRowsAndFindsTheirPlaces) {
   StepPlan plan;
   plan.rows.push_back(
       {.id = 1, .start = 255, .tokens = {7, 8}, .blocks = {4, 9}});
-  plan.rows.push_back({.id = 2,
-                       .start = 0,
-                       .tokens = {5},
-                       .blocks = {2},
-                       .logits_wanted = 1});
+  plan.rows.push_back(
+      {.id = 2, .start = 0, .tokens = {5}, .blocks = {2}, .logits_wanted = 1});
   plan.copies.push_back({.from = 3, .to = 4, .rows = 10});
   const PlannedStep step = planned_step(plan);
   EXPECT_EQ(step.batch->tokens, 3);

@@ -31,11 +31,12 @@ RowOutput row_output(const StepRow& row, const StepLogits& logits, int first,
   for (int p = from; p < end && view.request.prompt_logprobs; ++p) {
     if (p + 1 >= prompt_size) break;
     if (!output.prompt) output.prompt = PromptLogprobs{p + 1, {}};
-    output.prompt->tokens.push_back(
-        logprobs_of(logits.row(first + p - from), view.prompt[p + 1],
-                    *view.request.prompt_logprobs));
+    output.prompt->tokens.push_back(logprobs_of(logits.row(first + p - from),
+                                                view.prompt[p + 1],
+                                                *view.request.prompt_logprobs));
   }
-  const int left = view.request.max_tokens - static_cast<int>(view.reply.size());
+  const int left =
+      view.request.max_tokens - static_cast<int>(view.reply.size());
   if (end == size && left > 0)
     output.token = sample_token(logits.row(first + end - 1 - from), view);
   return output;

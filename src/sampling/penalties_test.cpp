@@ -18,11 +18,9 @@ std::vector<float> adjusted(const std::vector<TokenId>& prompt,
                             const std::vector<TokenId>& reply,
                             const SamplingParams& params,
                             const std::vector<TokenId>& banned = {}) {
-  return adjusted_logits({.logits = kLogits,
-                          .prompt = prompt,
-                          .reply = reply,
-                          .banned = banned},
-                         params);
+  return adjusted_logits(
+      {.logits = kLogits, .prompt = prompt, .reply = reply, .banned = banned},
+      params);
 }
 
 TEST(Penalties, RepetitionDividesOrMultipliesOncePerToken) {
@@ -51,9 +49,9 @@ TEST(Penalties, NegativeOnesFavour) {
 }
 
 TEST(Penalties, BiasComesFirst) {
-  EXPECT_THAT(adjusted({1}, {},
-                       {.repetition_penalty = 2, .logit_bias = {{1, 6}}}),
-              ElementsAre(2, 2, 1, 0.5f));
+  EXPECT_THAT(
+      adjusted({1}, {}, {.repetition_penalty = 2, .logit_bias = {{1, 6}}}),
+      ElementsAre(2, 2, 1, 0.5f));
 }
 
 TEST(Penalties, BannedTokensAreOut) {
@@ -68,12 +66,12 @@ TEST(Penalties, ABanOnAllGivesWay) {
 
 // Ids beyond the logits (padding that was cut off) are nobody's.
 TEST(Penalties, ForeignIdsAreIgnored) {
-  EXPECT_THAT(
-      adjusted({99, -1}, {77},
-               {.repetition_penalty = 2, .presence_penalty = 1,
-                .logit_bias = {{50, 1}}},
-               {60}),
-      ElementsAre(2, -2, 1, 0.5f));
+  EXPECT_THAT(adjusted({99, -1}, {77},
+                       {.repetition_penalty = 2,
+                        .presence_penalty = 1,
+                        .logit_bias = {{50, 1}}},
+                       {60}),
+              ElementsAre(2, -2, 1, 0.5f));
 }
 
 TEST(Penalties, PlainRequestsLeaveTheLogits) {

@@ -132,9 +132,8 @@ bool Scheduler::State::try_admit(Sequence& s) {
   admitted.push_back(s.id);
   s.length_most = s.length;
   s.report.memory_tokens = s.length;
-  s.report.miss_reason = s.caches() && !s.scores()
-                             ? admission.hit.miss_reason
-                             : MissReason::disabled;
+  s.report.miss_reason = s.caches() && !s.scores() ? admission.hit.miss_reason
+                                                   : MissReason::disabled;
   s.report.miss_position = admission.hit.miss_position;
   const auto reason = static_cast<std::size_t>(s.report.miss_reason);
   ++counts.lookups.at(reason);
@@ -177,8 +176,9 @@ std::vector<Scheduler::State::Wanted> Scheduler::State::isolated_row() {
   Sequence* s = find_running(isolated.front());
   CHECK(s != nullptr, "request {} is isolated and gone", isolated.front());
   std::uint64_t turn = 0;
-  const auto ends = share_prefill({{.length = s->length, .goal = prefill_goal(*s)}},
-                                  limits.prefill_tokens_beside_decode, turn);
+  const auto ends =
+      share_prefill({{.length = s->length, .goal = prefill_goal(*s)}},
+                    limits.prefill_tokens_beside_decode, turn);
   return {{s, ends[0]}};
 }
 
@@ -286,8 +286,8 @@ void Scheduler::State::take_scores(Sequence& s,
   if (scored <= s.scored) return;
   CHECK(scores && scores->start == s.scored + 1 &&
             static_cast<int>(scores->tokens.size()) == scored - s.scored,
-        "request {}: log-probabilities of positions {} to {} are missing",
-        s.id, s.scored + 1, scored);
+        "request {}: log-probabilities of positions {} to {} are missing", s.id,
+        s.scored + 1, scored);
   s.scored = scored;
   events.push_back({.id = s.id, .what = std::move(*scores)});
 }

@@ -50,8 +50,7 @@ class LogprobsGolden : public testing::TestWithParam<FixtureModel> {
       if (after >= got.size()) continue;
       const auto want = reference(static_cast<int>(i));
       const TokenLogprobs& token = got[after];
-      worst = std::max(worst,
-                       std::abs(token.logprob - want[ids[after + 1]]));
+      worst = std::max(worst, std::abs(token.logprob - want[ids[after + 1]]));
       for (const auto& [id, logprob] : token.top)
         worst = std::max(worst, std::abs(logprob - want[id]));
       ++compared;
@@ -76,10 +75,12 @@ TEST_P(LogprobsGolden, EqualTheReference) {
 
 TEST_P(LogprobsGolden, AreADistributionInOrder) {
   ScheduledRun run(*runner_, 8);
-  for (const TokenLogprobs& token : run.run(scoring_request()).prompt_logprobs) {
+  for (const TokenLogprobs& token :
+       run.run(scoring_request()).prompt_logprobs) {
     ASSERT_EQ(static_cast<int>(token.top.size()), runner_->info().vocabulary);
     double sum = 0;
-    for (const auto& [id, logprob] : token.top) sum += std::exp(double{logprob});
+    for (const auto& [id, logprob] : token.top)
+      sum += std::exp(double{logprob});
     EXPECT_NEAR(sum, 1, 1e-5);
     EXPECT_TRUE(std::is_sorted(
         token.top.begin(), token.top.end(),
@@ -130,7 +131,8 @@ TEST_P(LogprobsGolden, OfAReply) {
   EXPECT_EQ(reply.tokens, golden_.ints("greedy_ids"));
   ASSERT_EQ(reply.logprobs.size(), reply.tokens.size());
   for (std::size_t i = 0; i < reply.tokens.size(); i += every) {
-    const auto logits = golden_.row("greedy_logits", static_cast<int>(i) / every);
+    const auto logits =
+        golden_.row("greedy_logits", static_cast<int>(i) / every);
     double sum = 0;
     for (const float x : logits) sum += std::exp(double{x});
     const TokenLogprobs& token = reply.logprobs[i];

@@ -110,8 +110,8 @@ class Day {
   struct Entry {
     Time when;
     enum class What { ask, leave } what = What::ask;
-    int user = 0;       // ask
-    RequestId id = 0;   // leave
+    int user = 0;      // ask
+    RequestId id = 0;  // leave
     bool operator<(const Entry& other) const { return when > other.when; }
   };
   struct User {
@@ -164,11 +164,13 @@ class Day {
     for (int i = 0; i < kRequests;) {
       const double hour =
           chance(0.1) ? 24 * uniform() : std::clamp(noon(rng_), 0.0, 23.99);
-      const Time when = start_ + milliseconds(static_cast<long>(
-                                     hour / 24 * double(kDay.count())));
+      const Time when =
+          start_ +
+          milliseconds(static_cast<long>(hour / 24 * double(kDay.count())));
       const int herd = chance(0.02) ? between(4, 20) : 1;
       for (int k = 0; k < herd; ++k, ++i)
-        agenda_.push({.when = when, .user = herd > 1 ? -1 : between(0, kUsers - 1)});
+        agenda_.push(
+            {.when = when, .user = herd > 1 ? -1 : between(0, kUsers - 1)});
     }
   }
 
@@ -193,8 +195,8 @@ class Day {
     if (talk.empty() || talk.size() > kContext - 400 || chance(0.1)) {
       talk = system_prompts_[rng_() % std::size(system_prompts_)];
     } else if (chance(0.1)) {  // the user edits an earlier turn
-      talk.resize(static_cast<std::size_t>(
-          between(1, static_cast<int>(talk.size()))));
+      talk.resize(
+          static_cast<std::size_t>(between(1, static_cast<int>(talk.size()))));
     }
     const auto words = random_tokens(between(1, 120));
     talk.insert(talk.end(), words.begin(), words.end());
@@ -282,12 +284,11 @@ class Day {
     if ((finish.reason == FinishReason::cancelled) != record.left)
       return "it was cancelled, and its client was there";
     const auto alone = FakeRunner::reply_alone(request, kVocabulary);
-    const bool right =
-        record.left
-            ? record.reply.size() <= alone.size() &&
-                  std::equal(record.reply.begin(), record.reply.end(),
-                             alone.begin())
-            : record.reply == alone;
+    const bool right = record.left
+                           ? record.reply.size() <= alone.size() &&
+                                 std::equal(record.reply.begin(),
+                                            record.reply.end(), alone.begin())
+                           : record.reply == alone;
     if (!right) return "its reply is not the one it has alone";
     const int prompt = static_cast<int>(request.prompt.size());
     if (!record.left && request.prompt_logprobs &&
@@ -333,7 +334,8 @@ void live_through(unsigned seed) {
   const Sums sums = day.sums();
   const auto status = day.status();
   std::printf(
-      "day %u: %zu requests, %zu idle moments, %zu left waiting, %zu computing, "
+      "day %u: %zu requests, %zu idle moments, %zu left waiting, %zu "
+      "computing, "
       "%zu replying, %zu failed; %zu of %zu prompt tokens reused, %zu blocks "
       "evicted, %zu preemptions, %zu steps\n",
       seed, sums.requests, sums.idles, sums.left_waiting, sums.left_computing,

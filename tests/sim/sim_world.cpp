@@ -132,8 +132,9 @@ std::string SimWorld::complaint_about(const Outcome& outcome) const {
   if ((!request.cache_prompt || scored) &&
       (cache.memory_tokens != 0 || cache.miss_reason != MissReason::disabled))
     return "it used what it asked not to use";
-  if (request.cache_prompt && !scored && (cache.memory_tokens == prompt - 1) !=
-                                  (cache.miss_reason == MissReason::none))
+  if (request.cache_prompt && !scored &&
+      (cache.memory_tokens == prompt - 1) !=
+          (cache.miss_reason == MissReason::none))
     return "its miss reason is not that of its hit";
   const bool stopped =
       !request.stop_tokens.empty() && !alone.empty() &&

@@ -40,8 +40,8 @@ inline nlohmann::json read_fixture_json(const std::filesystem::path& file) {
 inline std::vector<FixtureModel> fixture_models() {
   namespace fs = std::filesystem;
   std::vector<FixtureModel> models;
-  for (const auto& arch : fs::directory_iterator(
-           fs::path(REPRISE_SOURCE_DIR) / "tests" / "fixtures")) {
+  for (const auto& arch : fs::directory_iterator(fs::path(REPRISE_SOURCE_DIR) /
+                                                 "tests" / "fixtures")) {
     const fs::path golden = arch.path() / "golden.json";
     if (!fs::exists(golden) || !read_fixture_json(golden).contains("arch"))
       continue;

@@ -19,7 +19,7 @@ class ScheduledRun {
  public:
   struct Reply {
     std::vector<TokenId> tokens;
-    std::vector<std::vector<float>> logits;  // that chose each token
+    std::vector<std::vector<float>> logits;      // that chose each token
     std::vector<TokenLogprobs> logprobs;         // of each token
     std::vector<TokenLogprobs> prompt_logprobs;  // of tokens 1, 2, ...
     std::optional<Finish> finish;
