@@ -59,6 +59,7 @@ Result<Reply> generate(Engine& engine, const TextModel& text,
   Request request;
   request.prompt = std::move(prompt);
   request.sampling = options.sampling;
+  request.sampling.vocabulary = text.tokenizer->size();
   request.max_tokens =
       options.max_tokens > 0 ? std::min(options.max_tokens, room) : room;
   request.stop_tokens = text.end_tokens;
