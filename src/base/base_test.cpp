@@ -30,6 +30,8 @@ TEST(Size, RefusesWithTheValue) {
 
 TEST(Size, Formats) {
   EXPECT_EQ(format_size(768), "768 B");
+  EXPECT_EQ(format_size(1023), "1023 B");
+  EXPECT_EQ(format_size(1023 << 10), "1023 KiB");
   EXPECT_EQ(format_size(std::size_t{3} << 29), "1.5 GiB");
 }
 

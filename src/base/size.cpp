@@ -61,6 +61,8 @@ std::string format_size(std::size_t bytes) {
     value /= 1024;
     ++unit;
   }
+  // Four digits, or %g would write 1.02e+03.
+  if (value >= 999.5) return fmt::format("{:.0f} {}", value, names[unit]);
   return fmt::format("{:.3g} {}", value, names[unit]);
 }
 
