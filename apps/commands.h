@@ -21,5 +21,6 @@ void add_sampling_flags(CLI::App& command, SamplingParams& sampling);
 CommandMain add_serve(CLI::App& app);
 CommandMain add_chat(CLI::App& app);
 CommandMain add_run(CLI::App& app);
+CommandMain add_show(CLI::App& app);
 
 }  // namespace reprise

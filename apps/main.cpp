@@ -20,6 +20,7 @@ constexpr const char* kExamples =
     "  reprise serve -m ~/models/my-model --port 8081 --state-memory 8GiB\n"
     "  reprise chat -m ~/models/my-model\n"
     "  reprise run -m ~/models/my-model -p \"The capital of France is\" --raw\n"
+    "  reprise show ~/models/my-model\n"
     "\n"
     "`reprise COMMAND --help` explains each command's flags.";
 
@@ -51,7 +52,8 @@ int main(int argc, char** argv) {
   const std::vector<std::pair<std::string, reprise::CommandMain>> commands = {
       {"serve", reprise::add_serve(app)},
       {"chat", reprise::add_chat(app)},
-      {"run", reprise::add_run(app)}};
+      {"run", reprise::add_run(app)},
+      {"show", reprise::add_show(app)}};
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& e) {

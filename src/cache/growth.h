@@ -11,6 +11,7 @@
 // Zero rows are ordinary: a Pooled family has none until its first pool.
 #pragma once
 
+#include <string>
 #include <variant>
 
 #include "base/limits.h"
@@ -52,5 +53,8 @@ bool can_cut(const Growth& growth, RowRange held, int from, int to);
 // one slot and not in blocks. Throws std::invalid_argument for a stride that
 // does not divide kBlockTokens or a width below 1.
 int rows_per_block(const Growth& growth);
+
+// For people: "per token", "window of 64 tokens", "pooled by 4", "snapshot".
+std::string describe(const Growth& growth);
 
 }  // namespace reprise

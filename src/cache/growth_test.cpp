@@ -16,6 +16,13 @@ TEST(Growth, RowsAfterNTokens) {
   EXPECT_EQ(rows_at(Snapshot{}, 11), (RowRange{0, 1}));
 }
 
+TEST(Growth, IsDescribed) {
+  EXPECT_EQ(describe(PerToken{}), "per token");
+  EXPECT_EQ(describe(Window{64}), "window of 64 tokens");
+  EXPECT_EQ(describe(Pooled{4}), "pooled by 4");
+  EXPECT_EQ(describe(Snapshot{}), "snapshot");
+}
+
 // Written in any cuts, the rows are those of one pass, in order, once.
 TEST(Growth, CutsWriteEveryRowOnce) {
   for (const Growth& growth :

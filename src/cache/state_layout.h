@@ -29,4 +29,15 @@ using StateLayout = std::vector<LayerState>;  // by layer
 // Bytes of one block (kBlockTokens tokens) over all layers and families.
 std::size_t block_bytes(const StateLayout& layout);
 
+// Bytes that a sequence of `tokens` needs to go on: rows_at() of every family.
+std::size_t state_bytes(const LayerState& layer, int tokens);
+std::size_t state_bytes(const StateLayout& layout, int tokens);
+
+// Bytes that every further token adds for good: PerToken rows, and the share
+// of a Pooled one. Windows and snapshots have a bound instead.
+double token_bytes(const LayerState& layer);
+
+// Bytes that are copied for each snapshot of a sequence: Snapshot families.
+std::size_t snapshot_bytes(const LayerState& layer);
+
 }  // namespace reprise

@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <mlx/compile.h>
 #include <mlx/device.h>
-#include <mlx/dtype.h>
-#include <mlx/memory.h>
 #include <mlx/ops.h>
 #include <mlx/stream.h>
 #include <mlx/transforms.h>
@@ -21,6 +18,7 @@
 #include "base/check.h"
 #include "base/process_memory.h"
 #include "base/size.h"
+#include "engine/mlx_device.h"
 #include "engine/ragged_batch_from_plan.h"
 #include "models/registry.h"
 #include "weights/checkpoint.h"
@@ -30,44 +28,9 @@ namespace {
 
 namespace mx = mlx::core;
 
-// Temporaries of a step are reused from MLX's buffer cache; its default of
-// 32 MB makes every larger one a fresh mapping, faulted in page by page.
-constexpr std::size_t kBufferCacheBytes = std::size_t{256} << 20;
-
 // The share of the memory that is free after loading which --state-memory
 // auto takes. Pages of it cost nothing before they are used.
 constexpr double kAutoStateShare = 0.4;
-
-// State is appended by a primitive of our own (kernels::append), which has no
-// GPU form yet; a GPU is therefore refused, and not chosen by auto either.
-mx::Device::DeviceType choose_device(const std::string& name) {
-  if (name == "auto" || name == "cpu") return mx::Device::DeviceType::cpu;
-  if (name == "gpu")
-    throw std::runtime_error(
-        "--device gpu is not served by this version: choose cpu or auto");
-  throw std::runtime_error(
-      fmt::format("'{}' is not a device: choose auto, cpu or gpu", name));
-}
-
-// On the CPU float32 is the fastest as well: our kernels compute in it.
-mx::Dtype choose_dtype(const std::string& name, mx::Device::DeviceType device) {
-  if (name == "auto")
-    return device == mx::Device::DeviceType::cpu ? mx::float32 : mx::bfloat16;
-  if (name == "float32") return mx::float32;
-  if (name == "bfloat16") return mx::bfloat16;
-  if (name == "float16") return mx::float16;
-  throw std::runtime_error(fmt::format(
-      "'{}' is not a dtype: choose auto, float32, bfloat16 or float16", name));
-}
-
-void prepare_device(mx::Device::DeviceType device) {
-  mx::set_default_device(mx::Device(device));
-  if (device != mx::Device::DeviceType::cpu) return;
-  mx::set_cache_limit(kBufferCacheBytes);
-  // On the CPU, compiling would run g++ and load what lies in the temporary
-  // folder, where anybody may put a library.
-  mx::disable_compile();
-}
 
 int blocks_that_fit(const StateLayout& layout, std::size_t budget_bytes) {
   const std::size_t each = block_bytes(layout);

@@ -1,0 +1,62 @@
+// `reprise show`: what a model is, without loading it.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "commands.h"
+#include "engine/inspect_model.h"
+#include "model_report.h"
+
+namespace reprise {
+namespace {
+
+struct ShowFlags {
+  std::string model;
+  std::string dtype = "auto";
+  bool json = false;
+  bool tensors = false;
+};
+
+int show(const ShowFlags& flags) {
+  if (const auto set = set_log_level("warning"); !set)
+    return fail(set.error());
+  Report report =
+      model_report(inspect_model(flags.model, flags.dtype), flags.tensors);
+  add_text_report(report, flags.model);
+  // Names in a file are anybody's bytes.
+  const std::string text =
+      flags.json
+          ? report.dump(2, ' ', false, Report::error_handler_t::replace) + "\n"
+          : report_text(report);
+  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+    return fail({ErrorKind::internal,
+                 "standard output could not be written: nothing is shown"});
+  return 0;
+}
+
+}  // namespace
+
+CommandMain add_show(CLI::App& app) {
+  auto flags = std::make_shared<ShowFlags>();
+  CLI::App& command = *app.add_subcommand(
+      "show", "Say what a model is: its size, types, state, what is unused");
+  command
+      .add_option("-m,--model,model", flags->model,
+                  "A folder with config.json and *.safetensors, or a .gguf "
+                  "file")
+      ->required();
+  command.add_flag("--json", flags->json, "As JSON");
+  command.add_flag("--tensors", flags->tensors, "List every tensor");
+  command
+      .add_option("--dtype", flags->dtype,
+                  "Type of the state whose size is shown")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
+      ->capture_default_str();
+  command.footer("Example:\n  reprise show model.gguf --json");
+  return [flags] { return show(*flags); };
+}
+
+}  // namespace reprise

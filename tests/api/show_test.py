@@ -1,0 +1,147 @@
+"""`reprise show`: what it says of models, and of what is none."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import TINY
+from serving import BINARY, ROOT, SMOLLM2
+from support import gguf_file
+
+FIXTURES = ROOT / "tests" / "fixtures"
+LAYER_MATRICES = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj",
+                  "up_proj", "v_proj"]
+
+
+def command(*arguments: str | Path) -> subprocess.CompletedProcess:
+    return subprocess.run([str(BINARY), *map(str, arguments)], text=True,
+                          timeout=60, capture_output=True)
+
+
+def show(model: Path, *flags: str) -> str:
+    done = command("show", model, *flags)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    return done.stdout
+
+
+def report(model: Path, *flags: str) -> dict[str, Any]:
+    return json.loads(show(model, "--json", *flags))
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen3"])
+def test_a_folder(arch: str):
+    config = json.loads((FIXTURES / arch / "hf/config.json").read_text())
+    golden = json.loads((FIXTURES / arch / "golden.json").read_text())
+    said = report(FIXTURES / arch / "hf")
+    assert said["model_type"] == arch and said["served"] is True
+    assert said["layers"] == config["num_hidden_layers"]
+    assert said["context_tokens"] == config["max_position_embeddings"]
+    assert said["vocabulary"] == said["tokenizer_tokens"] == 512
+    assert said["parameters"] == golden["parameters"]
+    file = FIXTURES / arch / "hf/model.safetensors"
+    assert said["files"] == [{"name": file.name, "bytes": file.stat().st_size}]
+    assert 0 < said["weight_bytes"] < file.stat().st_size
+    assert said["not_loaded"] == [] and "tensors" not in said
+    assert said["end_tokens"] == [config["eos_token_id"]]
+    assert said["chat_template"] is True
+
+
+def test_state_follows_the_dtype():
+    row = 2 * 64  # key-value heads x dimensions of a head
+    for dtype, size in {"float32": 4, "bfloat16": 2}.items():
+        state = report(TINY, "--dtype", dtype)["state"]
+        kind, = state["kinds"]
+        assert kind["layers"] == [0, 1, 2]
+        assert [(f["name"], f["growth"], f["dtype"], f["row_bytes"])
+                for f in kind["families"]] == [
+            ("keys", "per token", dtype, row * size),
+            ("values", "per token", dtype, row * size)]
+        token = 3 * 2 * row * size
+        assert state["bytes_per_token"] == token
+        assert state["bytes_per_snapshot"] == 0
+        assert state["bytes_at_context"] == 262144 * token
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen3"])
+def test_a_quantized_folder_holds_the_same_model(arch: str):
+    plain = report(FIXTURES / arch / "hf")
+    said = report(FIXTURES / arch / "mlx-q4", "--tensors")
+    assert said["parameters"] == plain["parameters"]
+    packed = [s for s in said["storage"] if "bits" in s]
+    assert [(s["bits"], s["group_size"]) for s in packed] == [(4, 64)]
+    assert set(LAYER_MATRICES) < set(packed[0]["modules"])
+    assert sum(s["bytes"] for s in said["storage"]) == said["weight_bytes"]
+    assert sum(t["bytes"] for t in said["tensors"]) == said["weight_bytes"]
+    head = next(t for t in said["tensors"]
+                if t["name"] == "model.embed_tokens.weight")
+    assert head["dtype"] == "uint32" and head["shape"][0] == 512
+
+
+def test_what_is_stored_otherwise_is_a_group_of_its_own():
+    smol = {(s["dtype"], s.get("bits")): s
+            for s in report(Path(SMOLLM2))["storage"]}
+    assert smol["Q4_1", 4]["modules"] == LAYER_MATRICES
+    assert smol["Q4_1", 4]["tensors"] == 210
+    assert smol["Q8_0", 8]["modules"] == ["embed_tokens"]
+    assert smol["float32", None]["tensors"] == 61
+
+
+def with_an_odd_tensor(path: Path) -> Path:
+    tensors = {**gguf_file.small_tensors("Q4_0"),
+               "blk.0.odd.weight": ("F32", (8,))}
+    path.write_bytes(gguf_file.build(gguf_file.small_metadata(), tensors))
+    return path
+
+
+def test_what_a_model_does_not_use(tmp_path: Path):
+    model = with_an_odd_tensor(tmp_path / "model.gguf")
+    said = report(model, "--tensors")
+    assert said["not_loaded"] == ["blk.0.odd.weight"]
+    assert [t["name"] for t in said["tensors"] if "loaded" in t] == [
+        "blk.0.odd.weight"]
+    assert "1 tensors (blk.0.odd.weight)" in show(model)
+    loaded = command("run", "-m", model, "-p", "a", "-n", "1", "--log-level",
+                     "info", "--state-memory", "16MiB")
+    assert "not loaded: 1 tensors (blk.0.odd.weight)" in loaded.stderr
+
+
+def test_lines_for_people():
+    lines = dict(line.split(maxsplit=1)
+                 for line in show(FIXTURES / "qwen3/mlx-q4").splitlines()
+                 if line[:1].strip())
+    assert lines["context"] == "262,144 tokens"
+    assert lines["parameters"] == "328,512"
+    assert "3 KiB a token" in show(FIXTURES / "qwen3/mlx-q4")
+    assert "4 bits in groups of 64" in show(FIXTURES / "qwen3/mlx-q4")
+    assert "model.norm.weight  bfloat16 [64]" in show(
+        FIXTURES / "qwen3/hf", "--tensors").splitlines()
+
+
+def test_a_type_that_is_not_served_is_described_all_the_same(tmp_path: Path):
+    folder = shutil.copytree(TINY, tmp_path / "model",
+                             ignore=shutil.ignore_patterns("tokenizer*"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").chmod(0o644)
+    (folder / "config.json").write_text(json.dumps(
+        {**config, "model_type": "warp"}))
+    said = report(folder)
+    assert said["served"] is False and "warp" in said["refusal"]
+    assert said["parameters"] == report(TINY)["parameters"]
+    assert "tokenizer.json" in said["text_refusal"] and "state" not in said
+    assert "'warp' is not served" in show(folder)
+
+
+@pytest.mark.parametrize("name, hint", [
+    ("nothing", "no model at"), ("folder", "config.json"),
+    ("text.gguf", "not a GGUF file")])
+def test_what_is_no_model(tmp_path: Path, name: str, hint: str):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.gguf").write_text("This is no model, but long enough.")
+    done = command("show", tmp_path / name)
+    assert done.returncode == 1 and not done.stdout
+    line, = done.stderr.splitlines()
+    assert hint in line and name in line
