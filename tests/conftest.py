@@ -1,5 +1,7 @@
 """Servers that the tests share: one process a model and session, on a free
-port, its log in build/test-logs, ended by its process id."""
+port, its log in build/test-logs, ended by its process id. A test fails when a
+server of its own ends otherwise than it said, or when any process of ours left
+a sanitizer's report."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,17 +9,34 @@ from pathlib import Path
 import openai
 import pytest
 
-from serving import BINARY, ROOT, SMOLLM2, Server
+from serving import BINARY, SMOLLM2, Server
+from support import sanitizers
+from support.servers import LOGS, TINY, TestServer, start
 
-LOGS = ROOT / "build" / "test-logs"
-TINY = ROOT / "tests" / "fixtures" / "llama" / "hf"
 TINY_CONTEXT = 1024
 
 
-def start(model: Path, *flags: str, log: str) -> Server:
-    assert BINARY.exists(), f"{BINARY} is missing: run `make build`"
+def pytest_configure() -> None:
     LOGS.mkdir(parents=True, exist_ok=True)
-    return Server(model, "--dtype", "float32", *flags, log=LOGS / f"{log}.log")
+    sanitizers.set_options(LOGS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config,
+                                  items: list[pytest.Item]) -> None:
+    if BINARY.name != "reprise_fake":
+        return
+    out = [i for i in items if i.get_closest_marker("real_model")]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [i for i in items if i not in out]
+
+
+@pytest.fixture(autouse=True)
+def clean_ends() -> Iterator[None]:
+    """Of the servers that ended with this test, and of all that it ran."""
+    yield
+    for server in TestServer.take_ended():
+        server.check_end()
+    sanitizers.check_reports(LOGS)
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +46,7 @@ def tiny() -> Iterator[Server]:
                log="tiny") as server:
         server.wait_ready()
         yield server
+        server.check_end()
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +55,7 @@ def smol() -> Iterator[Server]:
     with start(SMOLLM2, log="smollm2") as server:
         server.wait_ready()
         yield server
+        server.check_end()
 
 
 @pytest.fixture(scope="session")

@@ -175,8 +175,10 @@ StepLogits FakeRunner::run(const StepPlan& plan) {
       if (options_.throws_at_row && options_.throws_at_row(row))
         throw std::runtime_error("[fake] this row cannot be computed");
       for (int i = row.logits_wanted - 1; i >= 0; --i) {
-        auto values = logits_after(std::span(history).first(history.size() - i),
-                                   options_.vocabulary);
+        const auto known = std::span(history).first(history.size() - i);
+        auto values = options_.logits_of
+                          ? options_.logits_of(known)
+                          : logits_after(known, options_.vocabulary);
         if (options_.nan_logits && options_.nan_logits(row))
           values[0] = std::numeric_limits<float>::quiet_NaN();
         logits.values.insert(logits.values.end(), values.begin(), values.end());

@@ -1,7 +1,6 @@
 #include "weights/gguf_quant.h"
 
 #include <gtest/gtest.h>
-#include <mlx/types/half_types.h>
 
 #include <bit>
 #include <cmath>
@@ -13,10 +12,15 @@
 namespace reprise {
 namespace {
 
-using Half = mlx::core::float16_t;
-
+// A float16 from its bits, by IEEE 754's definition.
 float half_value(std::uint16_t bits) {
-  return static_cast<float>(std::bit_cast<Half>(bits));
+  const int exponent = bits >> 10 & 31;
+  const int fraction = bits & 1023;
+  const float size = exponent == 31  ? fraction == 0 ? HUGE_VALF : NAN
+                     : exponent == 0 ? std::ldexp(float(fraction), -24)
+                                     : std::ldexp(float(1024 + fraction),
+                                                  exponent - 25);
+  return bits & 0x8000 ? -size : size;
 }
 
 std::uint16_t half_at(const std::string& bytes, std::size_t at) {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/check.h"
 #include "weights/json_result.h"
 #include "weights/mapped_array.h"
 #include "weights/mlx_quantization.h"
@@ -32,6 +33,25 @@ struct Entry {
 };
 using Entries = std::map<std::string, Entry>;
 using Settings = std::map<std::string, QuantizationSettings>;  // by module
+
+mlx::core::Dtype mlx_dtype(SafetensorsType type) {
+  switch (type) {
+    case SafetensorsType::boolean: return mlx::core::bool_;
+    case SafetensorsType::u8: return mlx::core::uint8;
+    case SafetensorsType::i8: return mlx::core::int8;
+    case SafetensorsType::u16: return mlx::core::uint16;
+    case SafetensorsType::i16: return mlx::core::int16;
+    case SafetensorsType::u32: return mlx::core::uint32;
+    case SafetensorsType::i32: return mlx::core::int32;
+    case SafetensorsType::u64: return mlx::core::uint64;
+    case SafetensorsType::i64: return mlx::core::int64;
+    case SafetensorsType::f16: return mlx::core::float16;
+    case SafetensorsType::bf16: return mlx::core::bfloat16;
+    case SafetensorsType::f32: return mlx::core::float32;
+    case SafetensorsType::f64: return mlx::core::float64;
+  }
+  CHECK(false, "dtype {}", static_cast<int>(type));
+}
 
 class SafetensorsCheckpoint final : public Checkpoint {
  public:
@@ -86,7 +106,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
   static array load(const Entry& entry) {
     const auto& shape = entry.tensor.shape;
     return mapped_array(entry.file, entry.tensor.offset,
-                        Shape(shape.begin(), shape.end()), entry.tensor.dtype);
+                        Shape(shape.begin(), shape.end()),
+                        mlx_dtype(entry.tensor.dtype));
   }
 
   const std::string folder_;
@@ -99,7 +120,7 @@ std::vector<TensorInfo> SafetensorsCheckpoint::tensors() const {
   std::vector<TensorInfo> result;
   for (const auto& [name, entry] : entries_) {
     TensorInfo info{.name = name,
-                    .dtype = dtype_name(entry.tensor.dtype),
+                    .dtype = dtype_name(mlx_dtype(entry.tensor.dtype)),
                     .shape = entry.tensor.shape,
                     .bytes = entry.tensor.bytes,
                     .file = entry.file->path(),
@@ -227,9 +248,9 @@ Result<Entries> read_unindexed(const fs::path& folder) {
   return entries;
 }
 
-bool is_floating(mlx::core::Dtype dtype) {
-  return dtype == mlx::core::float32 || dtype == mlx::core::bfloat16 ||
-         dtype == mlx::core::float16;
+bool is_floating(SafetensorsType dtype) {
+  return dtype == SafetensorsType::f32 || dtype == SafetensorsType::bf16 ||
+         dtype == SafetensorsType::f16;
 }
 
 // Words, scales and biases of a module must tell of one matrix.
@@ -249,7 +270,7 @@ std::optional<Error> find_contradiction(const std::string& module,
   const SafetensorsTensor& words = words_at->second.tensor;
   const SafetensorsTensor& biases = biases_at->second.tensor;
   const SafetensorsTensor& scales = entries.at(module + ".scales").tensor;
-  if (words.dtype != mlx::core::uint32)
+  if (words.dtype != SafetensorsType::u32)
     return bad("has a weight that is not U32");
   if (!is_floating(scales.dtype) || biases.dtype != scales.dtype)
     return bad("has scales and biases that are not of one floating dtype");

@@ -1,5 +1,6 @@
 #include "weights/safetensors_checkpoint.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mlx/io.h>
@@ -130,6 +131,23 @@ class SafetensorsFolderTest : public ::testing::Test {
                 R"(": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}})",
             tensor.substr(0, 1)));
   }
+  // One scalar of every dtype that MLX's reader has (not F64).
+  void write_every_dtype() {
+    const std::pair<const char*, int> dtypes[] = {
+        {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"U16", 2}, {"I16", 2},
+        {"U32", 4},  {"I32", 4}, {"U64", 8}, {"I64", 8}, {"F16", 2},
+        {"BF16", 2}, {"F32", 4}};
+    std::string header, data;
+    for (const auto& [name, bytes] : dtypes) {
+      header += fmt::format(
+          R"({}"t.{}": {{"dtype": "{}", "shape": [], )"
+          R"("data_offsets": [{}, {}]}})",
+          header.empty() ? "{" : ", ", name, name, data.size(),
+          data.size() + bytes);
+      data += std::string(bytes, '\1');
+    }
+    folder_.write("model.safetensors", safetensors_bytes(header + "}", data));
+  }
   // Module "m" with 8 rows of 64 columns in 4 bits, group 64.
   void write_quantized(const std::string& dtype = "U32",
                        const std::string& words = "[8,8]",
@@ -149,6 +167,12 @@ class SafetensorsFolderTest : public ::testing::Test {
 
   TempFolder folder_;
 };
+
+TEST_F(SafetensorsFolderTest, EveryDtypeIsWhatMlxTakesItFor) {
+  folder_.write("config.json", "{}");
+  write_every_dtype();
+  expect_as_mlx_reads(folder_.path());
+}
 
 TEST_F(SafetensorsFolderTest, SeveralFilesWithAnIndex) {
   folder_.write("config.json", "{}");

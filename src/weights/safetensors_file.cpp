@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "base/check.h"
 #include "weights/checked_product.h"
 #include "weights/json_result.h"
 
@@ -20,16 +21,25 @@ using nlohmann::json;
 
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the format's own
 
-std::optional<mlx::core::Dtype> dtype_named(const std::string& name) {
-  using namespace mlx::core;
-  static const std::map<std::string, Dtype> kDtypes = {
-      {"BOOL", bool_},   {"U8", uint8},    {"I8", int8},     {"U16", uint16},
-      {"I16", int16},    {"U32", uint32},  {"I32", int32},   {"U64", uint64},
-      {"I64", int64},    {"F16", float16}, {"F32", float32}, {"F64", float64},
-      {"BF16", bfloat16}};
-  const auto found = kDtypes.find(name);
-  if (found == kDtypes.end()) return std::nullopt;
-  return found->second;
+struct TypeInfo {
+  const char* name;
+  SafetensorsType type;
+  std::size_t bytes;
+};
+
+constexpr TypeInfo kTypes[] = {
+    {"BOOL", SafetensorsType::boolean, 1}, {"U8", SafetensorsType::u8, 1},
+    {"I8", SafetensorsType::i8, 1},        {"U16", SafetensorsType::u16, 2},
+    {"I16", SafetensorsType::i16, 2},      {"U32", SafetensorsType::u32, 4},
+    {"I32", SafetensorsType::i32, 4},      {"U64", SafetensorsType::u64, 8},
+    {"I64", SafetensorsType::i64, 8},      {"F16", SafetensorsType::f16, 2},
+    {"BF16", SafetensorsType::bf16, 2},    {"F32", SafetensorsType::f32, 4},
+    {"F64", SafetensorsType::f64, 8}};
+
+std::optional<SafetensorsType> dtype_named(const std::string& name) {
+  for (const TypeInfo& info : kTypes)
+    if (name == info.name) return info.type;
+  return std::nullopt;
 }
 
 template <typename... Args>
@@ -111,8 +121,7 @@ Result<std::uint64_t> read_kind(const std::string& path,
                      shown(size));
     tensor.shape.push_back(size.get<std::int32_t>());
   }
-  const auto bytes =
-      checked_product(tensor.shape, mlx::core::size_of(tensor.dtype));
+  const auto bytes = checked_product(tensor.shape, item_bytes(tensor.dtype));
   if (!bytes)
     return corrupt(path, "tensor '{}' of shape {} is larger than any file",
                    name, shown(*shape));
@@ -179,6 +188,12 @@ std::optional<Error> find_overlap(
 }
 
 }  // namespace
+
+std::size_t item_bytes(SafetensorsType type) {
+  for (const TypeInfo& info : kTypes)
+    if (type == info.type) return info.bytes;
+  CHECK(false);
+}
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
   auto file = MappedFile::open(path);

@@ -1,9 +1,7 @@
 // A safetensors file, opened: where its tensors lie and what they are. Reads
-// no tensor data. Format: huggingface/safetensors, README "Format". Immutable
-// after open(); any thread.
+// no tensor data, knows no MLX. Format: huggingface/safetensors, README
+// "Format". Immutable after open(); any thread.
 #pragma once
-
-#include <mlx/dtype.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +15,27 @@
 
 namespace reprise {
 
+// The dtypes that MLX has as well.
+enum class SafetensorsType {
+  boolean,
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  u64,
+  i64,
+  f16,
+  bf16,
+  f32,
+  f64
+};
+
+std::size_t item_bytes(SafetensorsType type);
+
 struct SafetensorsTensor {
-  mlx::core::Dtype dtype = mlx::core::float32;
+  SafetensorsType dtype = SafetensorsType::f32;
   std::vector<std::int32_t> shape;
   std::size_t offset = 0;  // from the beginning of the file
   std::size_t bytes = 0;

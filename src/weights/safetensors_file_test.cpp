@@ -50,12 +50,12 @@ TEST_F(SafetensorsFileTest, PlacesTensors) {
   ASSERT_EQ(file->tensors().size(), 4u);
   const std::size_t data = 8 + std::string(kHeader).size();
   const SafetensorsTensor& a = file->tensors().at("a");
-  EXPECT_EQ(a.dtype, mlx::core::float32);
+  EXPECT_EQ(a.dtype, SafetensorsType::f32);
   EXPECT_THAT(a.shape, ::testing::ElementsAre(2, 3));
   EXPECT_EQ(a.offset, data);
   EXPECT_EQ(a.bytes, 24u);
   const SafetensorsTensor& b = file->tensors().at("b");
-  EXPECT_EQ(b.dtype, mlx::core::bfloat16);
+  EXPECT_EQ(b.dtype, SafetensorsType::bf16);
   EXPECT_EQ(b.offset, data + 24);
   EXPECT_EQ(file->tensors().at("none").bytes, 0u);
   EXPECT_EQ(file->tensors().at("one").bytes, 1u);

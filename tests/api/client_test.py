@@ -20,6 +20,7 @@ def test_models(tiny: Server, client):
         api.models.retrieve("another")
 
 
+@pytest.mark.real_model
 def test_chat(smol: Server, client):
     api = client(smol)
     answer = api.chat.completions.create(

@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 from conftest import TINY
 from serving import BINARY
 
@@ -25,6 +27,13 @@ def test_a_reply_that_cannot_be_written_is_a_failure() -> None:
     assert "standard output could not be written" in done.stderr
 
 
+def test_chat_in_a_pipe_ends_with_its_input() -> None:
+    done = run("chat", "-m", str(TINY), "-c", "256", input="hello\nagain\n",
+               stdout=subprocess.PIPE)
+    assert done.returncode == 0 and done.stdout
+
+
+@pytest.mark.real_model
 def test_version_names_mlx_and_device() -> None:
     done = run("--version", stdout=subprocess.PIPE)
     assert done.returncode == 0

@@ -20,6 +20,7 @@ def turns() -> list[demo.Turn]:
     return [turn([1, 2, 3], [4, 5], 0), turn([1, 2, 3, 4, 5, 6, 7], [8], 4)]
 
 
+@pytest.mark.real_model
 def test_demo_passes():
     done = subprocess.run([sys.executable, ROOT / "scripts" / "demo.py"],
                           capture_output=True, text=True, timeout=240)

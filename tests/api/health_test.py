@@ -82,13 +82,14 @@ def test_version_and_help():
     version = subprocess.run([BINARY, "--version"], capture_output=True,
                              text=True, timeout=30, check=True).stdout
     assert re.search(r"reprise \d+\.\d+\.\d+", version)
-    assert "0.32.4" in version and re.search("cpu|gpu", version)
+    assert re.search("cpu|gpu", version)
     for command in ([], ["serve"], ["chat"], ["run"]):
         text = subprocess.run([BINARY, *command, "--help"], text=True,
                               capture_output=True, timeout=30, check=True).stdout
         assert "Example" in text, command
 
 
+@pytest.mark.real_model
 def test_run_prints_only_the_text():
     done = subprocess.run(
         [BINARY, "run", "-m", SMOLLM2, "--dtype", "float32", "-p",
@@ -97,6 +98,7 @@ def test_run_prints_only_the_text():
     assert done.stdout == "The capital of France is Paris.\n"
 
 
+@pytest.mark.real_model
 def test_chat_in_a_pipe():
     done = subprocess.run(
         [BINARY, "chat", "-m", SMOLLM2, "--dtype", "float32"], text=True,

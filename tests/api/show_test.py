@@ -12,6 +12,8 @@ from conftest import TINY
 from serving import BINARY, ROOT, SMOLLM2
 from support import gguf_file
 
+pytestmark = pytest.mark.real_model  # it reads weights with MLX
+
 FIXTURES = ROOT / "tests" / "fixtures"
 LAYER_MATRICES = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj",
                   "up_proj", "v_proj"]

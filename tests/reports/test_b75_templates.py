@@ -81,7 +81,7 @@ def test_raise_exception_is_the_clients_error(script):
 def test_broken_template_is_refused_at_the_start(tmp_path: Path):
     folder = ScriptModel({"<|assistant|>": ["x"]}).write(
         tmp_path / "model", chat_template="one\n{% for %}\nthree")
-    server = start(folder, log="b75-broken")
+    server = start(folder, log="b75-broken", status=1)
     assert server.process.wait(timeout=60) == 1
     server.stop()
     assert "line 2" in server.log_tail()

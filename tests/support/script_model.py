@@ -120,7 +120,9 @@ class ScriptModel:
             "tie_word_embeddings": False, "eos_token_id": self.ids[END],
             "torch_dtype": "float32"},
             "tokenizer.json": self.tokenizer,
-            "tokenizer_config.json": {**self.config, **config}}
+            "tokenizer_config.json": {**self.config, **config},
+            # For the program with a fake model (fake_model_runner.cpp).
+            "script.json": list(self.successor.items())}
         for name, data in files.items():
             (folder / name).write_text(json.dumps(data))
         return folder
