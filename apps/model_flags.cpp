@@ -1,5 +1,7 @@
 #include "model_flags.h"
 
+#include <fmt/format.h>
+
 #include "base/size.h"
 #include "engine/model_runner.h"
 
@@ -7,18 +9,45 @@ namespace reprise {
 namespace {
 
 // CLI11 wants its own exception; the message is ours.
-std::size_t state_memory(const std::string& text) {
-  if (text == "auto") return 0;
+std::size_t positive_size(const std::string& name, const std::string& text) {
   const auto bytes = parse_size(text);
-  if (!bytes)
-    throw CLI::ValidationError("--state-memory", bytes.error().message);
+  if (!bytes) throw CLI::ValidationError(name, bytes.error().message);
   if (*bytes == 0)
-    throw CLI::ValidationError("--state-memory",
-                               "0 bytes hold no state: give a size or auto");
+    throw CLI::ValidationError(name, "0 bytes hold nothing: give a size");
   return *bytes;
 }
 
 }  // namespace
+
+void add_size_flag(CLI::App& command, const std::string& name,
+                   std::size_t& bytes, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          name,
+          [&bytes, name](const std::string& text) {
+            bytes = positive_size(name, text);
+          },
+          help)
+      ->type_name("SIZE")
+      ->default_str(format_size(bytes));
+}
+
+void add_seconds_flag(CLI::App& command, const std::string& name,
+                      std::chrono::milliseconds& duration,
+                      const std::string& help) {
+  const std::chrono::duration<double> now = duration;
+  command
+      .add_option_function<double>(
+          name,
+          [&duration](double seconds) {
+            duration = std::chrono::round<std::chrono::milliseconds>(
+                std::chrono::duration<double>(seconds));
+          },
+          help)
+      ->check(CLI::Range(0.001, 86'400.0))
+      ->type_name("SECONDS")
+      ->default_str(fmt::format("{:g}", now.count()));
+}
 
 void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command
@@ -41,7 +70,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       .add_option_function<std::string>(
           "--state-memory",
           [&flags](const std::string& text) {
-            flags.state_memory_bytes = state_memory(text);
+            flags.state_memory_bytes =
+                text == "auto" ? 0 : positive_size("--state-memory", text);
           },
           "Memory for running requests and the prefix cache: bytes, or with "
           "KiB, MiB, GiB, or auto (40 % of what is free after loading)")
@@ -72,6 +102,7 @@ std::unique_ptr<Engine> start_engine(const ModelFlags& flags) {
   EngineOptions options;
   options.parallel = flags.parallel;
   options.context_tokens = flags.context_tokens;
+  options.step_timeout = flags.step_timeout;
   return std::make_unique<Engine>(
       [runner] { return make_model_runner(runner); }, options);
 }

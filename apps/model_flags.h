@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -20,7 +21,20 @@ struct ModelFlags {
   std::string device = "auto";
   std::string dtype = "auto";
   std::string log_level = "info";
+  // Beyond it a step counts as stuck. A flag of the server's alone: elsewhere
+  // nobody asks.
+  std::chrono::milliseconds step_timeout = EngineOptions{}.step_timeout;
 };
+
+// A size in bytes as base/size.h reads it, more than 0; --help shows the value
+// that is there as the default.
+void add_size_flag(CLI::App& command, const std::string& name,
+                   std::size_t& bytes, const std::string& help);
+
+// Seconds, with a fraction or without, from a millisecond to a day.
+void add_seconds_flag(CLI::App& command, const std::string& name,
+                      std::chrono::milliseconds& duration,
+                      const std::string& help);
 
 // Declares the flags on `command`; values land in `flags`, which must outlive
 // the parse.

@@ -1,10 +1,11 @@
 // `reprise serve`: listens at once, loads, serves until it is told to stop.
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <ctime>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "model_flags.h"
+#include "serve_flags.h"
 #include "server/server.h"
 #include "text_model.h"
 
@@ -19,11 +21,7 @@ namespace reprise {
 namespace {
 
 constexpr std::chrono::seconds kStopGrace{10};
-
-struct ServeFlags {
-  ModelFlags model;
-  ServerOptions server;
-};
+constexpr std::chrono::milliseconds kPoll{50};  // a signal sets a flag, only
 
 volatile std::sig_atomic_t stop_asked = 0;
 void ask_to_stop(int) {
@@ -48,9 +46,51 @@ ModelServices services_of(const TextModel& text, const RunnerInfo& runner) {
           .created = std::time(nullptr)};
 }
 
-int serve(const ServeFlags& flags) {
+// What is loaded: the engine in its own thread, the text side in another.
+struct Loaded {
+  std::unique_ptr<Engine> engine;
+  std::future<Result<TextModel>> text;
+
+  bool done() const {
+    return engine->status().health != EngineHealth::loading &&
+           text.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+  }
+};
+
+Loaded start_loading(const ModelFlags& flags) {
+  return {.engine = start_engine(flags),
+          .text = std::async(std::launch::async, load_text_model,
+                             flags.model)};
+}
+
+// The reading of weights cannot be interrupted, and nothing of it is worth
+// waiting for: no request was taken, no file is being written. So the process
+// ends without joining the threads that load.
+[[noreturn]] void stop_while_loading(Server& server) {
+  spdlog::info("stopping: the model was still loading");
+  server.stop(std::chrono::milliseconds(0));
+  spdlog::default_logger()->flush();
+  ::_exit(0);
+}
+
+int serve_until_stopped(Server& server, const Engine& engine) {
+  while (!stop_asked) {
+    if (engine.status().health == EngineHealth::failed) {
+      server.stop(std::chrono::milliseconds(0));  // it uses the engine
+      return fail({ErrorKind::internal, engine.status().failure});
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  spdlog::info("stopping: running replies have {} s", kStopGrace.count());
+  server.stop(kStopGrace);
+  return 0;
+}
+
+int serve(ServeFlags& flags) {
   if (const auto set = set_log_level(flags.model.log_level); !set)
     return fail(set.error());
+  if (const auto completed = complete(flags); !completed)
+    return fail(completed.error());
   handle_signals();
   Server server(flags.server);
   if (const auto started = server.start(); !started)
@@ -58,28 +98,22 @@ int serve(const ServeFlags& flags) {
   spdlog::info("listening on http://{}:{}, loading {}", flags.server.host,
                server.port(), flags.model.model);
 
-  // The engine loads weights in its thread while this one reads the text side.
-  const auto engine = start_engine(flags.model);
-  const auto text = load_text_model(flags.model.model);
-  const auto ready = engine->wait_ready();
-  if (!ready) return fail(ready.error());
+  auto loading = start_loading(flags.model);
+  while (!loading.done()) {
+    if (stop_asked) stop_while_loading(server);
+    std::this_thread::sleep_for(kPoll);
+  }
+  Engine& engine = *loading.engine;
+  const auto text = loading.text.get();
+  if (const auto ready = engine.wait_ready(); !ready)
+    return fail(ready.error());
   if (!text) return fail(text.error());
-  const ModelServices services = services_of(*text, engine->status().runner);
-  server.set_model(services, backend_of(*engine));
+  const ModelServices services = services_of(*text, engine.status().runner);
+  server.set_model(services, backend_of(engine));
   spdlog::info("ready: model '{}', context {} tokens, http://{}:{}/v1",
                services.id, services.context_tokens, flags.server.host,
                server.port());
-
-  while (!stop_asked) {
-    if (engine->status().health == EngineHealth::failed) {
-      server.stop(std::chrono::milliseconds(0));  // it uses the engine
-      return fail({ErrorKind::internal, engine->status().failure});
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  spdlog::info("stopping: running replies have {} s", kStopGrace.count());
-  server.stop(kStopGrace);
-  return 0;
+  return serve_until_stopped(server, engine);
 }
 
 }  // namespace
@@ -89,14 +123,7 @@ CommandMain add_serve(CLI::App& app) {
   flags->server.version = REPRISE_VERSION;
   CLI::App& command =
       *app.add_subcommand("serve", "Serve a model over OpenAI's HTTP API");
-  add_model_flags(command, flags->model);
-  command.add_option("--host", flags->server.host, "Address to listen on")
-      ->capture_default_str();
-  command
-      .add_option("--port", flags->server.port,
-                  "Port to listen on; 0: any free one")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
+  add_serve_flags(command, *flags);
   command.footer(
       "Examples:\n"
       "  reprise serve -m model.gguf\n"

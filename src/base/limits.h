@@ -20,6 +20,7 @@ inline constexpr std::size_t kInboxRequestsMax = 1024;
 
 // HTTP.
 inline constexpr std::size_t kBodyBytesMax = std::size_t{32} << 20;
+inline constexpr std::size_t kBodiesBytesMax = std::size_t{256} << 20;
 inline constexpr std::size_t kHeaderBytesMax = std::size_t{64} << 10;
 
 }  // namespace reprise

@@ -90,8 +90,10 @@ std::optional<Error> failure_of(const Finish& finish, bool stopped) {
 class Reply {
  public:
   Reply(Service& service, std::shared_ptr<Transport> transport, Job& job,
-        MailboxReader& reader, ReplyWriter& writer, Clock::time_point started)
-      : service_(service),
+        MailboxReader& reader, ReplyWriter& writer, Clock::time_point started,
+        RequestRecord& record)
+      : record_(record),
+        service_(service),
         transport_(std::move(transport)),
         job_(job),
         reader_(reader),
@@ -114,11 +116,16 @@ class Reply {
     if (const auto* finish = std::get_if<Finish>(&timed.event.what)) {
       job_.finished = true;
       finish_ = *finish;
+      service_.metrics().observe_queue(finish->timings.queue_ms / 1000);
+      record_.cached_tokens = finish->cache.memory_tokens +
+                              finish->cache.disk_tokens +
+                              finish->cache.remote_tokens;
       return;
     }
     if (writer_.stopped() ||
         std::holds_alternative<PromptLogprobs>(timed.event.what))
       return;
+    record_.completion_tokens = record_.completion_tokens.value_or(0) + 1;
     const std::chrono::duration<double> since = timed.when - last_;
     last_ = timed.when;
     if (std::exchange(first_, false))
@@ -173,6 +180,7 @@ class Reply {
     return transport_->streaming() ? status_ : kClientGone;
   }
 
+  RequestRecord& record_;
   Service& service_;
   const std::shared_ptr<Transport> transport_;
   Job& job_;
@@ -199,7 +207,8 @@ std::string error_event(int status, const Error& error) {
 }
 
 awaitable<int> generate(Endpoint endpoint, std::string body, Service& service,
-                        std::shared_ptr<Transport> transport) {
+                        std::shared_ptr<Transport> transport,
+                        RequestRecord& record) {
   const auto started = Clock::now();
   const auto why_not = unavailable_reason(service.engine_status());
   if (why_not) {
@@ -218,6 +227,7 @@ awaitable<int> generate(Endpoint endpoint, std::string body, Service& service,
   const auto job = std::make_shared<Job>(endpoint, std::move(body), model,
                                          reader->mailbox());
   co_await run_on_pool(service, job);
+  transport->release_body();
   if (reader->interrupted()) {
     service.metrics().count_disconnect();
     co_return kClientGone;
@@ -228,8 +238,9 @@ awaitable<int> generate(Endpoint endpoint, std::string body, Service& service,
     co_await transport->send(std::move(reply));
     co_return status;
   }
+  record.prompt_tokens = static_cast<int>(job->request.request.prompt.size());
   ReplyWriter writer(endpoint, job->request, model->services);
-  Reply reply(service, transport, *job, *reader, writer, started);
+  Reply reply(service, transport, *job, *reader, writer, started, record);
   co_return co_await reply.answer();
 }
 

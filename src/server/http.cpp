@@ -1,8 +1,29 @@
 #include "server/http.h"
 
+#include <algorithm>
+
 #include "api/errors.h"
 
 namespace reprise {
+
+namespace {
+
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+}  // namespace
+
+bool equals_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string_view HttpRequest::header(std::string_view name) const {
+  for (const auto& [key, value] : headers)
+    if (equals_ignoring_case(key, name)) return value;
+  return {};
+}
 
 HttpReply error_reply(int status, const Error& error) {
   HttpReply reply{.status = status, .body = dump(error_body(status, error))};

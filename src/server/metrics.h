@@ -1,7 +1,9 @@
 // What /metrics says, in Prometheus's text format: counts of this server and
-// the engine's own books of the moment. Safe from any thread.
+// the engine's own books of the moment. docs/metrics.md lists the families.
+// Safe from any thread.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,19 +14,24 @@ namespace reprise {
 
 class Metrics {
  public:
-  Metrics();
+  explicit Metrics(const std::string& version);
   ~Metrics();
 
   // A reply was sent (or could not be). `endpoint` is one of ours, not what a
   // client wrote: its values are bounded.
   void count_request(const std::string& endpoint, int status);
   void count_disconnect();  // a client went away before its reply ended
+  void connection_opened();
+  void connection_closed();
 
+  void observe_queue(double seconds);        // from submit to admission
   void observe_first_token(double seconds);  // since the request was read
   void observe_next_token(double seconds);   // since the token before
 
-  // `status`: nothing while no model is set.
-  std::string text(const std::optional<EngineStatus>& status) const;
+  // `status`: nothing while no model is set. `body_bytes`: of requests that
+  // are being read.
+  std::string text(const std::optional<EngineStatus>& status,
+                   std::size_t body_bytes) const;
 
  private:
   struct State;

@@ -34,7 +34,7 @@ HttpReply health(const HttpRequest&, Service& service) {
 }
 
 HttpReply metrics(const HttpRequest&, Service& service) {
-  return {.body = service.metrics().text(service.engine_status()),
+  return {.body = service.metrics_page(),
           .content_type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
@@ -122,12 +122,9 @@ HttpReply not_found(const HttpRequest& request) {
             "", "unknown_path"});
 }
 
-HttpReply preflight(const Served& served) {
+HttpReply options_of(const Served& served) {
   return {.status = 204,
-          .headers = {{"Allow", allowed_methods(served)},
-                      {"Access-Control-Allow-Methods", allowed_methods(served)},
-                      {"Access-Control-Allow-Headers", "*, Authorization"},
-                      {"Access-Control-Max-Age", "86400"}}};
+          .headers = {{"Allow", allowed_methods(served)}}};
 }
 
 HttpReply wrong_method(const HttpRequest& request, const Served& served) {
@@ -161,7 +158,7 @@ Route find_route(const HttpRequest& request, Service& service) {
   const auto* served = find_served(request.path);
   if (!served) return {not_found(request), "other"};
   const std::string name = served->path;
-  if (request.method == "OPTIONS") return {preflight(*served), name};
+  if (request.method == "OPTIONS") return {options_of(*served), name};
   const bool head =
       request.method == "HEAD" && std::string_view(served->method) == "GET";
   if (!head && request.method != served->method)

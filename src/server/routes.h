@@ -18,8 +18,8 @@ struct Route {
   std::string name;  // of the endpoint, for metrics: "/v1/models", "other"
 };
 
-// GET also serves HEAD; OPTIONS is answered for every path that is served
-// (CORS preflight), 405 carries Allow, 404 names the paths that exist.
+// GET also serves HEAD; OPTIONS is answered for every path that is served, 405
+// carries Allow, 404 names the paths that exist.
 Route find_route(const HttpRequest& request, Service& service);
 
 // Nothing while requests can be served; else why not, for /health and for

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -28,9 +29,13 @@ using boost::system::error_code;
 
 namespace {
 
-// Between two looks for a free place, or after accept() failed for want of
-// file descriptors.
+// After accept() failed for want of file descriptors.
 constexpr std::chrono::milliseconds kAcceptPause{50};
+// A connection over the limit waits so long for a place (one whose reply was
+// just read gives up its own in no time), then it is told so. Further ones
+// than this many are closed without a word.
+constexpr std::chrono::milliseconds kRoomWait{100};
+constexpr std::size_t kOverLimitMax = 64;
 
 }  // namespace
 
@@ -41,6 +46,7 @@ struct Server::State {
   awaitable<void> accept_loop();
   awaitable<void> serve_one(std::shared_ptr<Transport> transport);
   bool make_room();
+  awaitable<void> wait_for_room(std::shared_ptr<Transport> transport);
   void drain(std::chrono::milliseconds grace);
 
   Service service;
@@ -51,6 +57,7 @@ struct Server::State {
   tcp::acceptor acceptor{io};
   asio::steady_timer grace_timer{io};
   std::list<std::shared_ptr<Transport>> connections;  // by arrival
+  std::list<std::shared_ptr<Transport>> over_limit;  // and not in `connections`
   bool draining = false;
   std::uint16_t port = 0;
 };
@@ -106,6 +113,13 @@ Result<void> Server::start() {
             error.message()),
         "port"};
   s.port = s.acceptor.local_endpoint().port();
+  const bool loopback = endpoint->address().is_loopback();
+  s.service.set_on_loopback(loopback);
+  if (!loopback && s.service.options().api_keys.empty())
+    spdlog::warn(
+        "everybody who reaches {} can use this server: start it with --api-key "
+        "or --api-key-file, or with --host 127.0.0.1",
+        s.service.options().host);
   asio::co_spawn(s.io, s.accept_loop(), asio::detached);
   s.thread = std::thread([&s] { s.io.run(); });
   return {};
@@ -124,16 +138,21 @@ awaitable<void> Server::State::accept_loop() {
   asio::steady_timer pause(io);
   while (!draining) {
     auto [error, socket] = co_await acceptor.async_accept(kAwait);
-    while (!draining && (error || !make_room())) {
+    if (draining) break;
+    if (error) {
       pause.expires_after(kAcceptPause);
       co_await pause.async_wait(kAwait);
-      if (error) break;
+      continue;
     }
-    if (error || draining) continue;
-    auto transport =
-        std::make_shared<Transport>(std::move(socket), service.options());
-    connections.push_back(transport);
-    asio::co_spawn(io, serve_one(std::move(transport)), asio::detached);
+    auto transport = std::make_shared<Transport>(
+        std::move(socket), service.options(), service.bodies());
+    if (make_room()) {
+      connections.push_back(transport);
+      asio::co_spawn(io, serve_one(std::move(transport)), asio::detached);
+    } else if (over_limit.size() < kOverLimitMax) {
+      over_limit.push_back(transport);
+      asio::co_spawn(io, wait_for_room(std::move(transport)), asio::detached);
+    }
   }
 }
 
@@ -151,15 +170,33 @@ bool Server::State::make_room() {
 }
 
 awaitable<void> Server::State::serve_one(std::shared_ptr<Transport> transport) {
+  service.metrics().connection_opened();
   co_await serve_connection(transport, service);
+  service.metrics().connection_closed();
   connections.remove(transport);
   if (draining && connections.empty()) grace_timer.cancel();
+}
+
+awaitable<void> Server::State::wait_for_room(
+    std::shared_ptr<Transport> transport) {
+  asio::steady_timer pause(io);
+  pause.expires_after(kRoomWait);
+  co_await pause.async_wait(asio::as_tuple(asio::use_awaitable));
+  if (!draining && make_room()) {
+    over_limit.remove(transport);
+    connections.push_back(transport);
+    co_await serve_one(std::move(transport));
+    co_return;
+  }
+  co_await turn_away(transport, service);
+  over_limit.remove(transport);
 }
 
 void Server::State::drain(std::chrono::milliseconds grace) {
   draining = true;
   error_code ignored;
   acceptor.close(ignored);
+  for (const auto& transport : over_limit) transport->close();
   for (const auto& transport : connections) {
     if (transport->idle())
       transport->close();

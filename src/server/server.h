@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/limits.h"
 #include "base/result.h"
@@ -20,8 +21,12 @@ struct ServerOptions {
   std::string host = "127.0.0.1";  // an address, or a name to be resolved
   std::uint16_t port = 8080;       // 0: any free one, see Server::port()
   std::string version = "0.0.0";   // shown by GET /
+  std::vector<std::string> api_keys = {};      // none: open to everybody
+  std::vector<std::string> cors_origins = {};  // web pages that may use it
+  bool access_log = true;                      // a line for each request
   std::size_t header_bytes_max = kHeaderBytesMax;
   std::size_t body_bytes_max = kBodyBytesMax;
+  std::size_t bodies_bytes_max = kBodiesBytesMax;  // that are read together
   std::size_t connections_max = 1024;
   int work_threads = 2;                              // tokenizing and rendering
   std::chrono::milliseconds idle_timeout{60'000};    // between requests
@@ -35,8 +40,9 @@ class Server {
   explicit Server(const ServerOptions& options);
   ~Server();  // stop() without grace
 
-  // Binds, listens and serves from a thread of its own. Errors: invalid with
-  // the address and the system's reason.
+  // Binds, listens and serves from a thread of its own; logs a warning where
+  // others can reach it and no key is asked for. Errors: invalid with the
+  // address and the system's reason.
   Result<void> start();
 
   std::uint16_t port() const;  // the bound one, after start()

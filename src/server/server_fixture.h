@@ -23,7 +23,7 @@ inline constexpr char kCompletionsPath[] = "/v1/completions";
 
 struct ServerFixture : testing::Test {
   FakeEngine engine;  // outlives the server
-  ServerOptions options{.port = 0};
+  ServerOptions options{.port = 0, .access_log = false};
   std::optional<Server> server;
 
   void start(bool with_model = true) {

@@ -22,4 +22,8 @@ std::optional<EngineStatus> Service::engine_status() const {
   return loaded->backend.status();
 }
 
+std::string Service::metrics_page() const {
+  return metrics_.text(engine_status(), bodies_.used());
+}
+
 }  // namespace reprise

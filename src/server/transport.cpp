@@ -11,7 +11,6 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/serializer.hpp>
 #include <boost/beast/http/string_body.hpp>
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include "server/deadline.h"
+#include "server/read_refusal.h"
 #include "server/target.h"
 
 namespace reprise {
@@ -37,32 +37,59 @@ constexpr std::size_t kPipelinedBytesMax = std::size_t{64} << 10;
 constexpr std::chrono::seconds kLingerQuiet{2};
 constexpr std::chrono::seconds kLingerTotal{20};
 
-using Parser = http::request_parser<http::string_body>;
+std::string address_of(const asio::ip::tcp::socket& socket) {
+  error_code error;
+  const auto endpoint = socket.remote_endpoint(error);
+  return error ? "-" : endpoint.address().to_string();
+}
+
+template <class Fields>
+HttpHeaders headers_of(const Fields& fields) {
+  HttpHeaders out;
+  for (const auto& field : fields)
+    out.emplace_back(field.name_string(), field.value());
+  return out;
+}
 
 }  // namespace
 
 struct Transport::Impl : std::enable_shared_from_this<Transport::Impl> {
-  Impl(asio::ip::tcp::socket from, const ServerOptions& with)
+  Impl(asio::ip::tcp::socket from, const ServerOptions& with,
+       BodyBudget& bodies)
       : socket(std::move(from)),
+        client(address_of(socket)),
         options(with),
+        budget(bodies),
         buffer(with.header_bytes_max + (std::size_t{1} << 20)),
-        deadline(socket.get_executor()) {}
+        deadline(socket.get_executor()),
+        share(bodies) {}
 
-  asio::awaitable<error_code> read_header(Parser& parser);
-  asio::awaitable<error_code> read_body(Parser& parser);
-  Incoming refuse(error_code error, const Parser& parser, bool in_body);
+  void begin_request();
+  asio::awaitable<error_code> read_header();
+  HttpRequest head_so_far() const;
+  asio::awaitable<error_code> read_pieces();
+  std::optional<HttpReply> refuse(error_code error, RequestPart part);
   template <class Message>
-  void fill_header(Message& message) const;
+  void fill_header(Message& message);
   asio::awaitable<bool> write(std::string bytes);
+  void count_sent(std::size_t bytes);
   void arm_watch();
   void close();
 
   asio::ip::tcp::socket socket;
+  const std::string client;
   const ServerOptions& options;
+  const BodyBudget& budget;
   boost::beast::flat_buffer buffer;
   Deadline deadline;
 
   // Of the last request.
+  std::optional<RequestParser> parser;
+  BodyBudget::Share share;
+  bool over_budget = false;
+  std::chrono::steady_clock::time_point started = {};
+  HttpHeaders reply_headers;
+  Sent sent;
   unsigned version = 11;
   bool head = false;
   bool keep_alive = true;
@@ -77,8 +104,9 @@ struct Transport::Impl : std::enable_shared_from_this<Transport::Impl> {
   bool wanted = false;    // and shall be started again
 };
 
-Transport::Transport(asio::ip::tcp::socket socket, const ServerOptions& options)
-    : impl_(std::make_shared<Impl>(std::move(socket), options)) {
+Transport::Transport(asio::ip::tcp::socket socket, const ServerOptions& options,
+                     BodyBudget& budget)
+    : impl_(std::make_shared<Impl>(std::move(socket), options, budget)) {
   error_code ignored;
   impl_->socket.set_option(asio::ip::tcp::no_delay(true), ignored);
 }
@@ -97,9 +125,22 @@ void Transport::Impl::close() {
 
 // --- Reading ---------------------------------------------------------------
 
+void Transport::Impl::begin_request() {
+  parser.emplace();
+  parser->header_limit(static_cast<std::uint32_t>(options.header_bytes_max));
+  parser->body_limit(options.body_bytes_max);
+  share.release();
+  over_budget = false;
+  streaming = false;
+  head = false;
+  reply_headers.clear();
+  sent = {};
+  started = std::chrono::steady_clock::now();
+}
+
 // The first byte may take as long as a client likes to keep an idle
 // connection; from then on the header is on a clock.
-asio::awaitable<error_code> Transport::Impl::read_header(Parser& parser) {
+asio::awaitable<error_code> Transport::Impl::read_header() {
   if (buffer.size() == 0) {
     idle = true;
     deadline.start(options.idle_timeout, [this] { socket.cancel(); });
@@ -109,103 +150,112 @@ asio::awaitable<error_code> Transport::Impl::read_header(Parser& parser) {
     idle = false;
     if (error) co_return http::make_error_code(http::error::end_of_stream);
     buffer.commit(n);
+    started = std::chrono::steady_clock::now();
   }
   deadline.start(options.header_timeout, [this] { socket.cancel(); });
   const auto [error, n] =
-      co_await http::async_read_header(socket, buffer, parser, kAwait);
+      co_await http::async_read_header(socket, buffer, *parser, kAwait);
   deadline.stop();
   co_return error;
 }
 
-asio::awaitable<error_code> Transport::Impl::read_body(Parser& parser) {
-  if (boost::beast::iequals(parser.get()[http::field::expect],
-                            "100-continue")) {
-    std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
-    if (!co_await write(std::move(go_on)))
-      co_return http::make_error_code(http::error::end_of_stream);
-  }
-  deadline.start(options.body_timeout, [this] { socket.cancel(); });
-  const auto [error, n] =
-      co_await http::async_read(socket, buffer, parser, kAwait);
-  deadline.stop();
-  co_return error;
-}
-
-Transport::Incoming Transport::Impl::refuse(error_code error,
-                                            const Parser& parser,
-                                            bool in_body) {
-  keep_alive = false;
-  if (error == http::error::end_of_stream) return {};
-  const auto refusal = [](int status, ErrorKind kind, std::string message) {
-    return Incoming{{}, error_reply(status, Error{kind, std::move(message)})};
-  };
-  if (deadline.expired())
-    return refusal(
-        408, ErrorKind::invalid,
-        fmt::format(
-            "The request's {} did not arrive within {} ms.",
-            in_body ? "body" : "header",
-            (in_body ? options.body_timeout : options.header_timeout).count()));
-  if (error == http::error::header_limit ||
-      error == http::error::buffer_overflow)
-    return refusal(
-        431, ErrorKind::too_large,
-        fmt::format(
-            "The request's header is larger than the limit of {} bytes.",
-            options.header_bytes_max));
-  if (error == http::error::body_limit) {
-    // The parser's own content_length() may not be asked: its header counts as
-    // unfinished when this limit stops it.
-    const std::string length(parser.get()[http::field::content_length]);
-    return refusal(
-        413, ErrorKind::too_large,
-        fmt::format(
-            "The request's body{} is larger than the limit of {} bytes.",
-            length.empty() ? "" : fmt::format(" of {} bytes", length),
-            options.body_bytes_max));
-  }
-  // Reset by the client, or closed by us: nobody is there to read a reply.
-  static const auto& kHttpErrors =
-      http::make_error_code(http::error::bad_method).category();
-  if (error.category() != kHttpErrors) return {};
-  return refusal(
-      400, ErrorKind::invalid,
-      fmt::format("This is not an HTTP request that can be read: {}.",
-                  error.message()));
-}
-
-asio::awaitable<Transport::Incoming> Transport::read() {
-  auto& t = *impl_;
-  t.streaming = false;
-  t.head = false;
-  Parser parser;
-  parser.header_limit(static_cast<std::uint32_t>(t.options.header_bytes_max));
-  parser.body_limit(t.options.body_bytes_max);
-  bool in_body = false;
-  auto error = co_await t.read_header(parser);
-  if (!error) {
-    in_body = true;
-    t.version = parser.get().version();
-    t.keep_alive = parser.get().keep_alive() && !t.last_request;
-    if (!parser.is_done()) error = co_await t.read_body(parser);
-  }
-  if (error) co_return t.refuse(error, parser, in_body);
-  auto message = parser.release();
+// A header that is broken or too long may still have said who asks.
+HttpRequest Transport::Impl::head_so_far() const {
+  const auto& message = parser->get();
   HttpRequest request;
   request.method = std::string(message.method_string());
   request.path = decode_path(
       std::string_view(message.target().data(), message.target().size()));
-  request.body = std::move(message.body());
-  t.head = request.method == "HEAD";
-  co_return Incoming{std::move(request), {}};
+  request.headers = headers_of(message);
+  return request;
+}
+
+std::optional<HttpReply> Transport::Impl::refuse(error_code error,
+                                                 RequestPart part) {
+  keep_alive = false;
+  if (over_budget) return no_room_for_body(budget);
+  if (error != http::error::end_of_stream && deadline.expired())
+    return too_slow(part, options);
+  return refusal_of(error, *parser, options);
+}
+
+asio::awaitable<Transport::Incoming> Transport::read_head() {
+  auto& t = *impl_;
+  t.begin_request();
+  const auto error = co_await t.read_header();
+  Incoming incoming;
+  if (error) {
+    incoming.refusal = t.refuse(error, RequestPart::header);
+    if (incoming.refusal) incoming.head = t.head_so_far();
+    co_return incoming;
+  }
+  incoming.head = t.head_so_far();
+  t.version = t.parser->get().version();
+  t.head = incoming.head->method == "HEAD";
+  t.keep_alive = t.parser->get().keep_alive() && !t.last_request;
+  co_return incoming;
+}
+
+// Piece by piece, so that what is held is known while it grows.
+asio::awaitable<error_code> Transport::Impl::read_pieces() {
+  deadline.start(options.body_timeout, [this] { socket.cancel(); });
+  error_code error;
+  while (!error && !parser->is_done()) {
+    const auto [failed, n] =
+        co_await http::async_read_some(socket, buffer, *parser, kAwait);
+    error = failed;
+    if (!error && !share.grow_to(parser->get().body().size())) {
+      over_budget = true;
+      error = http::make_error_code(http::error::body_limit);
+    }
+  }
+  deadline.stop();
+  co_return error;
+}
+
+asio::awaitable<Transport::Body> Transport::read_body() {
+  auto& t = *impl_;
+  if (auto refusal = refuse_coding(*t.parser))
+    co_return Body{{}, std::move(refusal)};
+  error_code error;
+  if (!t.parser->is_done()) {
+    // What says that it cannot fit need not be sent.
+    if (!t.share.fits(t.parser->content_length().value_or(0)))
+      co_return Body{{}, no_room_for_body(t.budget)};
+    std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+    if (boost::beast::iequals(t.parser->get()[http::field::expect],
+                              "100-continue") &&
+        !co_await t.write(std::move(go_on)))
+      co_return Body{};
+    t.sent = {};  // that was not yet the reply
+    error = co_await t.read_pieces();
+  }
+  if (error) co_return Body{{}, t.refuse(error, RequestPart::body)};
+  co_return Body{std::move(t.parser->get().body()), {}};
+}
+
+void Transport::release_body() {
+  impl_->share.release();
 }
 
 // --- Writing ---------------------------------------------------------------
 
+void Transport::set_reply_headers(HttpHeaders headers) {
+  impl_->reply_headers = std::move(headers);
+}
+
+void Transport::Impl::count_sent(std::size_t bytes) {
+  if (bytes == 0) return;
+  sent.bytes += bytes;
+  if (!sent.first) sent.first = std::chrono::steady_clock::now();
+}
+
 template <class Message>
-void Transport::Impl::fill_header(Message& message) const {
+void Transport::Impl::fill_header(Message& message) {
+  // What is left of a body that nobody read would be taken for a request.
+  if (parser && !parser->is_done()) keep_alive = false;
   message.set(http::field::server, "reprise");
-  message.set(http::field::access_control_allow_origin, "*");
+  for (const auto& [name, value] : reply_headers) message.set(name, value);
   message.keep_alive(keep_alive);
 }
 
@@ -226,10 +276,12 @@ asio::awaitable<bool> Transport::send(HttpReply reply) {
     const auto [failed, n] =
         co_await http::async_write_header(t.socket, serializer, kAwait);
     error = failed;
+    t.count_sent(n);
   } else {
     const auto [failed, n] =
         co_await http::async_write(t.socket, serializer, kAwait);
     error = failed;
+    t.count_sent(n);
   }
   t.deadline.stop();
   if (error) t.keep_alive = false;
@@ -241,6 +293,7 @@ asio::awaitable<bool> Transport::Impl::write(std::string bytes) {
   const auto [error, n] =
       co_await asio::async_write(socket, asio::buffer(bytes), kAwait);
   deadline.stop();
+  count_sent(n);
   if (error) keep_alive = false;
   co_return !error;
 }
@@ -261,6 +314,7 @@ asio::awaitable<bool> Transport::begin_events() {
   const auto [error, n] =
       co_await http::async_write_header(t.socket, serializer, kAwait);
   t.deadline.stop();
+  t.count_sent(n);
   if (error) t.keep_alive = false;
   co_return !error;
 }
@@ -333,6 +387,15 @@ asio::awaitable<void> Transport::linger() {
   t.close();
 }
 
+const std::string& Transport::client() const {
+  return impl_->client;
+}
+const Transport::Sent& Transport::sent() const {
+  return impl_->sent;
+}
+std::chrono::steady_clock::time_point Transport::started() const {
+  return impl_->started;
+}
 bool Transport::streaming() const {
   return impl_->streaming;
 }

@@ -4,11 +4,14 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "server/body_budget.h"
 #include "server/http.h"
 #include "server/server.h"
 
@@ -16,17 +19,44 @@ namespace reprise {
 
 class Transport {
  public:
-  // `options` outlives the transport.
-  Transport(boost::asio::ip::tcp::socket socket, const ServerOptions& options);
+  // `options` and `budget` outlive the transport.
+  Transport(boost::asio::ip::tcp::socket socket, const ServerOptions& options,
+            BodyBudget& budget);
   ~Transport();
 
-  // What came in: a request; or an error reply that must be sent before the
-  // connection is closed; or neither: the client has left, or was silent.
+  const std::string& client() const;  // its address
+
+  // What came in: the head of a request, as far as it could be read; with it,
+  // an error reply that must be sent before the connection is closed. Neither:
+  // the client has left, or was silent.
   struct Incoming {
-    std::optional<HttpRequest> request;
+    std::optional<HttpRequest> head;
     std::optional<HttpReply> refusal;
   };
-  boost::asio::awaitable<Incoming> read();
+  boost::asio::awaitable<Incoming> read_head();
+
+  // The body of the request whose head was read; once. Both empty: the client
+  // has left. A request that is answered without it is the connection's last.
+  struct Body {
+    std::optional<std::string> bytes;
+    std::optional<HttpReply> refusal;
+  };
+  boost::asio::awaitable<Body> read_body();
+
+  // The body's memory is free again: it no longer counts to the budget.
+  void release_body();
+
+  // What every reply to this request carries.
+  void set_reply_headers(HttpHeaders headers);
+
+  // Of the reply to this request, so far.
+  struct Sent {
+    std::size_t bytes = 0;  // head and body
+    std::optional<std::chrono::steady_clock::time_point> first;
+  };
+  const Sent& sent() const;
+  // When the first byte of this request came.
+  std::chrono::steady_clock::time_point started() const;
 
   // False: the client is gone, or did not take it in time. HEAD requests get
   // the header alone.
@@ -39,9 +69,9 @@ class Transport {
   boost::asio::awaitable<bool> end_events();
   bool streaming() const;  // begin_events was called for this request
 
-  // Between read() and the end of the reply: calls on_gone at most once when
-  // the client closes its side. unwatch() must be awaited before the next
-  // read().
+  // Between read_body() and the end of the reply: calls on_gone at most once
+  // when the client closes its side. unwatch() must be awaited before the next
+  // read_head().
   void watch(std::function<void()> on_gone);
   boost::asio::awaitable<void> unwatch();
 

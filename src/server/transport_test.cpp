@@ -2,6 +2,7 @@
 // served.
 #include "server/transport.h"
 
+#include "server/read_refusal.h"
 #include "server/server_fixture.h"
 
 namespace reprise {
@@ -161,6 +162,80 @@ TEST_F(TransportTest, ContinueIsSaidWhenAskedFor) {
   EXPECT_EQ(big.reply().status, 413);
 }
 
+TEST_F(TransportTest, CodingsThatAreNotServedAreNotReadAsIfTheyWere) {
+  start();
+  for (const char* coding :
+       {"gzip, chunked", "gzip", "chunked, chunked", "identity",
+        "gzip\r\nTransfer-Encoding: chunked"}) {
+    const auto reply = last_reply(
+        head(std::string("Transfer-Encoding: ") + coding + "\r\n") +
+        "2\r\n{}\r\n0\r\n\r\n");
+    EXPECT_EQ(reply.status, 501) << coding;
+    EXPECT_THAT(reply.error("message"), HasSubstr("chunked")) << coding;
+  }
+  for (const char* coding : {"gzip", "br, gzip", "gzip, identity"}) {
+    const auto reply = last_reply(
+        head(std::string("Content-Encoding: ") + coding +
+             "\r\nContent-Length: 2\r\n") + "{}");
+    EXPECT_EQ(reply.status, 415) << coding;
+    EXPECT_EQ(RawClient::field(reply.head, "Accept-Encoding"), "identity");
+    EXPECT_THAT(reply.error("message"), HasSubstr(coding));
+  }
+  for (const std::string& lines :
+       {std::string("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n"),
+        std::string("Transfer-Encoding: chunked\r\nContent-Length: 2\r\n")})
+    EXPECT_EQ(last_reply(head(lines) + "2\r\n{}\r\n0\r\n\r\n").status, 400)
+        << "two lengths are how requests are smuggled";
+  auto c = client();
+  c.send(head("Content-Encoding: identity\r\n"
+              "Transfer-Encoding: Chunked\r\n") +
+         "2\r\n{}\r\n0\r\n\r\n");
+  const auto reply = c.reply();
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_THAT(reply.error("message"), HasSubstr("prompt")) << "it was read";
+  serves();
+}
+
+TEST_F(TransportTest, BodiesShareABudget) {
+  options.body_bytes_max = 1000;
+  options.bodies_bytes_max = 1000;
+  start();
+  auto slow = client();
+  slow.send(head("Content-Length: 900\r\n") + std::string(600, ' '));
+  ASSERT_TRUE(metric("reprise_body_bytes 600"));
+  // One that says so is refused at once, one that does not when it is there.
+  auto said = client();
+  said.send(head("Content-Length: 401\r\n"));
+  const auto reply = said.reply();
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_THAT(reply.error("message"), HasSubstr("1000 bytes"));
+  EXPECT_EQ(RawClient::field(reply.head, "Retry-After"), "1");
+  EXPECT_TRUE(said.closed());
+  EXPECT_EQ(last_reply(head("Transfer-Encoding: chunked\r\n") + "1f4\r\n" +
+                       std::string(500, ' ') + "\r\n0\r\n\r\n")
+                .status,
+            503);
+  auto fits = client();
+  fits.send(head("Content-Length: 400\r\n") + std::string(400, ' '));
+  EXPECT_EQ(fits.reply().status, 400) << "read, and not JSON";
+  ASSERT_TRUE(metric("reprise_body_bytes 600"));
+  slow.close();
+  ASSERT_TRUE(metric("reprise_body_bytes 0"));
+  serves();
+}
+
+TEST_F(TransportTest, ABodyCountsUntilItsRequestIsMade) {
+  options.bodies_bytes_max = options.body_bytes_max;
+  start();
+  auto c = client();
+  c.post(kChatPath, chat_body());
+  const auto id = next();
+  EXPECT_TRUE(metric("reprise_body_bytes 0"))
+      << "a long reply must not hold what its body took";
+  engine.finish(id, {});
+  EXPECT_EQ(c.reply().status, 200);
+}
+
 TEST_F(TransportTest, HeadGetsNoBody) {
   start();
   auto c = client();
@@ -170,19 +245,6 @@ TEST_F(TransportTest, HeadGetsNoBody) {
   EXPECT_EQ(RawClient::field(reply.head, "Content-Length"), "15");
   c.get("/v1/models");
   EXPECT_EQ(c.reply().json()["object"], "list") << "nothing stood between";
-}
-
-TEST_F(TransportTest, PreflightIsAnswered) {
-  start();
-  auto c = client();
-  c.get(kChatPath, "OPTIONS");
-  const auto reply = c.reply();
-  EXPECT_EQ(reply.status, 204);
-  EXPECT_EQ(RawClient::field(reply.head, "Access-Control-Allow-Origin"), "*");
-  EXPECT_THAT(RawClient::field(reply.head, "Access-Control-Allow-Methods"),
-              HasSubstr("POST"));
-  c.get("/health");
-  EXPECT_EQ(c.reply().status, 200);
 }
 
 TEST_F(TransportTest, ClientsOfHttp10GetAPlainStreamAndTheEnd) {

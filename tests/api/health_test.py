@@ -4,6 +4,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from conftest import TINY, start
 from serving import BINARY, SMOLLM2, Server
 from support import http, metrics
+from support.endless_model import endless_model
 
 
 def test_loading_until_ready():
@@ -54,6 +56,21 @@ def test_stops_on_a_signal_with_a_request_running():
         next(events)
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(timeout=60) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("file", ["tokenizer.json", "model.safetensors"])
+def test_stops_at_once_while_loading(tmp_path: Path, number: signal.Signals,
+                                     file: str):
+    """A load that would never end, on either side of it."""
+    with start(endless_model(tmp_path, file), log="health-endless") as server:
+        assert metrics.wait_for(lambda: server.health() == 503, 20)
+        assert httpx.get(server.url + "/health").json() == {"status": "loading"}
+        asked = time.monotonic()
+        server.process.send_signal(number)
+        assert server.process.wait(timeout=10) == 0
+        assert time.monotonic() - asked < 2
+        assert "still loading" in server.log.read_text()
 
 
 def test_port_in_use_is_one_clear_line(tiny: Server):
