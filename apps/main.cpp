@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "engine/model_runner.h"
+#include "environment.h"
 
 namespace {
 
@@ -22,7 +23,8 @@ constexpr const char* kExamples =
     "  reprise run -m ~/models/my-model -p \"The capital of France is\" --raw\n"
     "  reprise show ~/models/my-model\n"
     "\n"
-    "`reprise COMMAND --help` explains each command's flags.";
+    "`reprise COMMAND --help` explains each command's flags. Each is also an\n"
+    "environment variable (--log-level: REPRISE_LOG_LEVEL); the flag wins.";
 
 // What follows the program's name, in CLI11's order (the last first). Its
 // options have one dash and one letter, or two dashes: -np is put in words.
@@ -54,10 +56,14 @@ int main(int argc, char** argv) {
       {"chat", reprise::add_chat(app)},
       {"run", reprise::add_run(app)},
       {"show", reprise::add_show(app)}};
+  reprise::add_environment(app);
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
+    const int status = app.exit(e);
+    if (const auto name = reprise::refused_variable(app); !name.empty())
+      fmt::print(stderr, "The value is that of the variable {}.\n", name);
+    return status;
   }
   try {
     for (const auto& [name, run] : commands)
