@@ -91,7 +91,7 @@ TEST_F(ServerTest, WhatThrowsEndsItsOwnRequestOnly) {
       engine.tokens(id, test_ids("a"));
       c.until("\"content\":\"a\"}");
     }
-    engine.tokens(id, {kTestVocabulary});
+    engine.tokens(id, {-1});
     if (stream)
       EXPECT_THAT(c.until("0\r\n\r\n"), HasSubstr("data: {\"error\":"));
     else
