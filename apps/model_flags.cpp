@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/size.h"
 #include "engine/model_runner.h"
 
@@ -93,7 +95,8 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
 }
 
-std::unique_ptr<Engine> start_engine(const ModelFlags& flags) {
+std::unique_ptr<Engine> start_engine(
+    const ModelFlags& flags, std::function<void(const StepReport&)> on_step) {
   const ModelRunnerOptions runner{
       .model_path = flags.model,
       .device = flags.device,
@@ -103,6 +106,7 @@ std::unique_ptr<Engine> start_engine(const ModelFlags& flags) {
   options.parallel = flags.parallel;
   options.context_tokens = flags.context_tokens;
   options.step_timeout = flags.step_timeout;
+  options.on_step = std::move(on_step);
   return std::make_unique<Engine>(
       [runner] { return make_model_runner(runner); }, options);
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -41,6 +42,9 @@ void add_seconds_flag(CLI::App& command, const std::string& name,
 void add_model_flags(CLI::App& command, ModelFlags& flags);
 
 // Starts the engine; loading goes on in its thread (Engine::wait_ready).
-std::unique_ptr<Engine> start_engine(const ModelFlags& flags);
+// `on_step`: as EngineOptions has it.
+std::unique_ptr<Engine> start_engine(
+    const ModelFlags& flags,
+    std::function<void(const StepReport&)> on_step = {});
 
 }  // namespace reprise

@@ -57,8 +57,11 @@ struct Loaded {
   }
 };
 
-Loaded start_loading(const ModelFlags& flags) {
-  return {.engine = start_engine(flags),
+Loaded start_loading(const ModelFlags& flags, Server& server) {
+  return {.engine = start_engine(flags,
+                                 [&server](const StepReport& report) {
+                                   server.observe_step(report);
+                                 }),
           .text = std::async(std::launch::async, load_text_model,
                              flags.model)};
 }
@@ -98,7 +101,7 @@ int serve(ServeFlags& flags) {
   spdlog::info("listening on http://{}:{}, loading {}", flags.server.host,
                server.port(), flags.model.model);
 
-  auto loading = start_loading(flags.model);
+  auto loading = start_loading(flags.model, server);
   while (!loading.done()) {
     if (stop_asked) stop_while_loading(server);
     std::this_thread::sleep_for(kPoll);

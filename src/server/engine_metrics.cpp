@@ -1,5 +1,6 @@
 #include "server/engine_metrics.h"
 
+#include <array>
 #include <utility>
 
 namespace reprise {
@@ -36,6 +37,26 @@ std::vector<MetricFamily> token_counters(const SchedulerStatus& s) {
                   {{number(s.evaluated_tokens)}}),
           counter("reprise_generated_tokens_total", "Tokens sampled",
                   {{number(s.generated_tokens)}})};
+}
+
+// One value a reason; `none` is where nothing kept a request from reusing all.
+std::vector<Sample> by_reason(
+    const std::array<std::size_t, kMissReasonCount>& counts) {
+  std::vector<Sample> out;
+  for (int i = 0; i < kMissReasonCount; ++i) {
+    const char* reason = to_string(static_cast<MissReason>(i));
+    out.push_back({number(counts.at(i)), {"reason", reason ? reason : "none"}});
+  }
+  return out;
+}
+
+std::vector<MetricFamily> cache_counters(const SchedulerStatus& s) {
+  return {counter("reprise_cache_lookups_total",
+                  "Admitted requests, by what kept them from reusing more",
+                  by_reason(s.lookups)),
+          counter("reprise_cache_missed_tokens_total",
+                  "Prompt tokens that had to be evaluated, by the same reason",
+                  by_reason(s.missed_tokens))};
 }
 
 std::vector<MetricFamily> step_counters(const SchedulerStatus& s) {
@@ -95,6 +116,7 @@ MetricFamily metric_family(MetricType type, const std::string& name,
 std::vector<MetricFamily> engine_families(const EngineStatus& status) {
   std::vector<MetricFamily> out;
   append(out, token_counters(status.scheduler));
+  append(out, cache_counters(status.scheduler));
   append(out, step_counters(status.scheduler));
   append(out, gauges(status));
   return out;

@@ -25,6 +25,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+const Histogram::BucketBoundaries kStepBuckets = {
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+    0.25,  0.5,    1,     2.5,  5,     10,   60};
+const Histogram::BucketBoundaries kRowBuckets = {1,  2,  4,   8,  16,
+                                                 32, 64, 128, 256};
+const Histogram::BucketBoundaries kTokenBuckets = {
+    1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
 const Histogram::BucketBoundaries kQueueBuckets = {
     0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 60, 120, 300};
 const Histogram::BucketBoundaries kFirstTokenBuckets = {
@@ -72,6 +79,14 @@ struct Metrics::State {
               "Requests whose client went away before the end");
   Gauge& connections =
       gauge(registry, "reprise_connections", "Connections open");
+  Histogram& step_seconds =
+      histogram(registry, "reprise_step_seconds",
+                "A forward step, from its plan to its tokens", kStepBuckets);
+  Histogram& step_rows = histogram(registry, "reprise_step_rows",
+                                   "Requests in a forward step", kRowBuckets);
+  Histogram& step_tokens =
+      histogram(registry, "reprise_step_tokens",
+                "Tokens evaluated by a forward step", kTokenBuckets);
   Histogram& queue =
       histogram(registry, "reprise_queue_seconds",
                 "From a request's arrival at the engine to its admission",
@@ -105,6 +120,12 @@ void Metrics::connection_opened() {
 
 void Metrics::connection_closed() {
   state_->connections.Decrement();
+}
+
+void Metrics::observe_step(const StepReport& report) {
+  state_->step_seconds.Observe(report.seconds);
+  state_->step_rows.Observe(report.rows);
+  state_->step_tokens.Observe(report.tokens);
 }
 
 void Metrics::observe_queue(double seconds) {

@@ -24,6 +24,7 @@ class Metrics {
   void connection_opened();
   void connection_closed();
 
+  void observe_step(const StepReport& report);
   void observe_queue(double seconds);        // from submit to admission
   void observe_first_token(double seconds);  // since the request was read
   void observe_next_token(double seconds);   // since the token before

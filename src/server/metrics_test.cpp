@@ -1,5 +1,6 @@
 #include "server/metrics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,6 +38,8 @@ EngineStatus busy() {
   s.steps_failed = 16;
   s.preemptions = 17;
   s.blocks_evicted = 18;
+  s.lookups = {20, 21, 22, 23, 24, 25, 26, 27, 28};
+  s.missed_tokens = {30, 31, 32, 33, 34, 35, 36, 37, 38};
   return status;
 }
 
@@ -59,6 +62,20 @@ TEST(Metrics, TheEnginesBooks) {
                 "reprise_ready 1"});
 }
 
+TEST(Metrics, EachReasonOfAMissHasItsName) {
+  const char* reasons[] = {"none",         "diverged", "no_snapshot",
+                           "evicted",      "store_failed", "corrupt",
+                           "namespace",    "disabled", "cheaper_to_compute"};
+  const auto page = Metrics("1").text(busy(), 0);
+  for (int i = 0; i < kMissReasonCount; ++i)
+    expect_lines(page,
+                 {fmt::format("reprise_cache_lookups_total{{reason=\"{}\"}} {}",
+                              reasons[i], 20 + i),
+                  fmt::format(
+                      "reprise_cache_missed_tokens_total{{reason=\"{}\"}} {}",
+                      reasons[i], 30 + i)});
+}
+
 TEST(Metrics, ReadyFollowsTheHealth) {
   auto status = busy();
   for (const auto health :
@@ -76,6 +93,7 @@ TEST(Metrics, WhatTheServerCounts) {
   metrics.connection_opened();
   metrics.connection_opened();
   metrics.connection_closed();
+  metrics.observe_step({.seconds = 0.3, .rows = 3, .tokens = 70});
   metrics.observe_queue(0.02);
   metrics.observe_first_token(0.3);
   metrics.observe_next_token(0.004);
@@ -85,7 +103,14 @@ TEST(Metrics, WhatTheServerCounts) {
       {"reprise_build_info{version=\"1.2.3\"} 1",
        "reprise_requests_total{endpoint=\"/health\",status=\"200\"} 2",
        "reprise_disconnects_total 1", "reprise_connections 1",
-       "reprise_body_bytes 77", "reprise_queue_seconds_count 1",
+       "reprise_step_seconds_bucket{le=\"0.25\"} 0",
+       "reprise_step_seconds_bucket{le=\"0.5\"} 1",
+       "reprise_step_rows_bucket{le=\"2\"} 0",
+       "reprise_step_rows_bucket{le=\"4\"} 1",
+       "reprise_step_rows_sum 3", "reprise_step_tokens_bucket{le=\"64\"} 0",
+       "reprise_step_tokens_bucket{le=\"128\"} 1",
+       "reprise_step_tokens_sum 70", "reprise_body_bytes 77",
+       "reprise_queue_seconds_count 1",
        "reprise_queue_seconds_bucket{le=\"0.01\"} 0",
        "reprise_queue_seconds_bucket{le=\"0.05\"} 1",
        "reprise_time_to_first_token_seconds_bucket{le=\"0.25\"} 0",

@@ -129,6 +129,10 @@ std::uint16_t Server::port() const {
   return state_->port;
 }
 
+void Server::observe_step(const StepReport& report) {
+  state_->service.metrics().observe_step(report);
+}
+
 void Server::set_model(ModelServices model, GenerationBackend backend) {
   state_->service.set_model(std::move(model), std::move(backend));
 }

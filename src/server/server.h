@@ -47,6 +47,10 @@ class Server {
 
   std::uint16_t port() const;  // the bound one, after start()
 
+  // Tells /metrics of a step: for EngineOptions::on_step. Any thread, until the
+  // server is gone.
+  void observe_step(const StepReport& report);
+
   // From now on requests are served: /health is 200 as soon as the backend
   // says ready. Call once. The backend's functions must work until stop()
   // has returned.

@@ -116,6 +116,35 @@ def test_tokens(server: Server):
     assert watch.moved('reprise_cached_tokens_total{tier="memory"}') == 99
 
 
+def test_cache_lookups_by_reason(server: Server):
+    def lookup(reason: str, tokens: int, **more: object) -> None:
+        watch = Watch(server)
+        assert ask(server, max_tokens=1, **more).status_code == 200
+        for name, moved in (("lookups", 1), ("missed_tokens", tokens)):
+            name = f'reprise_cache_{name}_total{{reason="{reason}"}}'
+            assert watch.moved(name) == moved, name
+
+    prompt = list(range(200, 300))
+    lookup("diverged", 100, prompt=prompt)
+    lookup("none", 1, prompt=prompt)
+    lookup("disabled", 100, prompt=prompt, cache_prompt=False)
+
+
+def test_steps(server: Server):
+    watch = Watch(server)
+    started = time.monotonic()
+    ask(server, prompt=list(range(300, 370)), max_tokens=4)
+    took = time.monotonic() - started
+    steps = watch.moved("reprise_steps_total")
+    assert 4 <= steps <= 6
+    for name in ("seconds", "rows", "tokens"):
+        assert watch.moved(f"reprise_step_{name}_count") == steps
+    assert 0 < watch.moved("reprise_step_seconds_sum") <= took
+    assert watch.moved("reprise_step_rows_sum") == steps, "one request in each"
+    assert watch.moved("reprise_step_tokens_sum") == 70 + 3
+    assert watch.moved('reprise_step_rows_bucket{le="1"}') == steps
+
+
 def test_latencies(server: Server):
     watch = Watch(server)
     started = time.monotonic()
