@@ -36,8 +36,8 @@ def variable(option: str) -> str:
 
 
 def test_help_names_the_variable_of_each():
-    commands = re.findall(r"^  ([a-z]+) ", help_of().split("Subcommands:")[1],
-                          re.M)
+    listed = help_of().split("Subcommands:")[1].split("\n\n")[0]
+    commands = re.findall(r"^  ([a-z]+) ", listed, re.M)
     assert {"serve", "chat", "run"} <= set(commands)
     for command in commands:
         found = options(command)
