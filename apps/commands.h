@@ -22,5 +22,6 @@ CommandMain add_serve(CLI::App& app);
 CommandMain add_chat(CLI::App& app);
 CommandMain add_run(CLI::App& app);
 CommandMain add_show(CLI::App& app);
+CommandMain add_logits(CLI::App& app);
 
 }  // namespace reprise

@@ -55,7 +55,8 @@ int main(int argc, char** argv) {
       {"serve", reprise::add_serve(app)},
       {"chat", reprise::add_chat(app)},
       {"run", reprise::add_run(app)},
-      {"show", reprise::add_show(app)}};
+      {"show", reprise::add_show(app)},
+      {"logits", reprise::add_logits(app)}};
   reprise::add_environment(app);
   try {
     app.parse(arguments(argc, argv));

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/size.h"
-#include "engine/model_runner.h"
 
 namespace reprise {
 namespace {
@@ -51,23 +50,26 @@ void add_seconds_flag(CLI::App& command, const std::string& name,
       ->default_str(fmt::format("{:g}", now.count()));
 }
 
-void add_model_flags(CLI::App& command, ModelFlags& flags) {
+void add_model_path(CLI::App& command, std::string& path) {
   command
       .add_option(
-          "-m,--model", flags.model,
+          "-m,--model,model", path,
           "A folder with config.json and *.safetensors (Hugging Face or MLX), "
           "or a .gguf file")
       ->required();
-  command
-      .add_option("-c,--context-length", flags.context_tokens,
-                  "Tokens of prompt and reply together (default: the model's)")
-      ->check(CLI::Range(1, 1 << 30));
+}
+
+void add_dtype(CLI::App& command, std::string& dtype) {
   command
       .add_option(
-          "--parallel", flags.parallel,
-          "Requests in computation at once; others wait in line (short: -np)")
-      ->check(CLI::Range(1, 256))
+          "--dtype", dtype,
+          "Type of activations and state (auto: float32 on the CPU, bfloat16 "
+          "on a GPU)")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
       ->capture_default_str();
+}
+
+void add_runner_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option_function<std::string>(
           "--state-memory",
@@ -81,13 +83,7 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--device", flags.device, "Where to compute")
       ->check(CLI::IsMember({"auto", "cpu", "gpu"}))
       ->capture_default_str();
-  command
-      .add_option(
-          "--dtype", flags.dtype,
-          "Type of activations and state (auto: float32 on the CPU, bfloat16 "
-          "on a GPU)")
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
-      ->capture_default_str();
+  add_dtype(command, flags.dtype);
   command
       .add_option("--log-level", flags.log_level, "How much to log, to stderr")
       ->check(
@@ -95,13 +91,31 @@ void add_model_flags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
 }
 
+void add_model_flags(CLI::App& command, ModelFlags& flags) {
+  add_model_path(command, flags.model);
+  command
+      .add_option("-c,--context-length", flags.context_tokens,
+                  "Tokens of prompt and reply together (default: the model's)")
+      ->check(CLI::Range(1, 1 << 30));
+  command
+      .add_option(
+          "--parallel", flags.parallel,
+          "Requests in computation at once; others wait in line (short: -np)")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  add_runner_flags(command, flags);
+}
+
+ModelRunnerOptions runner_options(const ModelFlags& flags) {
+  return {.model_path = flags.model,
+          .device = flags.device,
+          .dtype = flags.dtype,
+          .state_memory_bytes = flags.state_memory_bytes};
+}
+
 std::unique_ptr<Engine> start_engine(
     const ModelFlags& flags, std::function<void(const StepReport&)> on_step) {
-  const ModelRunnerOptions runner{
-      .model_path = flags.model,
-      .device = flags.device,
-      .dtype = flags.dtype,
-      .state_memory_bytes = flags.state_memory_bytes};
+  const ModelRunnerOptions runner = runner_options(flags);
   EngineOptions options;
   options.parallel = flags.parallel;
   options.context_tokens = flags.context_tokens;

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "engine/engine.h"
+#include "engine/model_runner.h"
 
 namespace reprise {
 
@@ -37,9 +38,16 @@ void add_seconds_flag(CLI::App& command, const std::string& name,
                       std::chrono::milliseconds& duration,
                       const std::string& help);
 
-// Declares the flags on `command`; values land in `flags`, which must outlive
-// the parse.
+// Each declares flags on `command`; values land in the reference, which must
+// outlive the parse.
+void add_model_path(CLI::App& command, std::string& path);
+void add_dtype(CLI::App& command, std::string& dtype);
+// --state-memory, --device, --dtype, --log-level.
+void add_runner_flags(CLI::App& command, ModelFlags& flags);
+// All of ModelFlags.
 void add_model_flags(CLI::App& command, ModelFlags& flags);
+
+ModelRunnerOptions runner_options(const ModelFlags& flags);
 
 // Starts the engine; loading goes on in its thread (Engine::wait_ready).
 // `on_step`: as EngineOptions has it.

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "commands.h"
 #include "engine/inspect_model.h"
+#include "model_flags.h"
 #include "model_report.h"
 
 namespace reprise {
@@ -43,18 +44,10 @@ CommandMain add_show(CLI::App& app) {
   auto flags = std::make_shared<ShowFlags>();
   CLI::App& command = *app.add_subcommand(
       "show", "Say what a model is: its size, types, state, what is unused");
-  command
-      .add_option("-m,--model,model", flags->model,
-                  "A folder with config.json and *.safetensors, or a .gguf "
-                  "file")
-      ->required();
+  add_model_path(command, flags->model);
   command.add_flag("--json", flags->json, "As JSON");
   command.add_flag("--tensors", flags->tensors, "List every tensor");
-  command
-      .add_option("--dtype", flags->dtype,
-                  "Type of the state whose size is shown")
-      ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16"}))
-      ->capture_default_str();
+  add_dtype(command, flags->dtype);
   command.footer("Example:\n  reprise show model.gguf --json");
   return [flags] { return show(*flags); };
 }
