@@ -1,7 +1,9 @@
 // The blocks of one group of state families, by number. A block is 256
 // tokens' rows of every layer; the memory itself is elsewhere
 // (cache/block_pools.h), here are only the books: which ids are free and how
-// many holders each of the others has. Not thread-safe: the engine's thread.
+// many holders each of the others has. Slots of snapshots, each all that a
+// model keeps at one length of a sequence besides its rows, have books of the
+// same kind. Not thread-safe: the engine's thread.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +13,7 @@
 namespace reprise {
 
 using BlockId = std::int32_t;
+using SlotId = BlockId;
 
 class BlockAllocator {
  public:

@@ -4,6 +4,10 @@
 // tokens, so the longest common prefix with a prompt is found beside the
 // place where the prompt would stand. Tokens are compared, never only hashes.
 //
+// Models with state that cannot be cut back (recurrences) can be resumed only
+// where a snapshot was kept. For them the index also has slots, each at one
+// position of a chain, and what a prompt can use ends at the last of them.
+//
 // The index holds one reference on each of its blocks; a sequence that uses a
 // block holds its own. A node may be evicted when only the index holds its
 // block and it has no children: suffixes go before prefixes, the longest
@@ -15,6 +19,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,13 +35,19 @@ struct PrefixHit {
   // are the prompt's, and it must be copied before rows are added.
   std::vector<BlockId> blocks;
   int tokens = 0;  // rows that can be used
+  // Rows that are there. More than `tokens` where the model needs a snapshot
+  // and the last one stands before.
+  int matched = 0;
+  std::optional<SlotId> slot;  // state at `tokens`, its reference taken
   MissReason miss_reason = MissReason::none;
   int miss_position = 0;
 };
 
 class PrefixIndex {
  public:
-  explicit PrefixIndex(BlockAllocator& allocator);
+  // `slots`: for a model that keeps snapshots. Both outlive the index.
+  explicit PrefixIndex(BlockAllocator& allocator,
+                       BlockAllocator* slots = nullptr);
   ~PrefixIndex();
 
   // The longest usable prefix of `prompt`, at most tokens_max. References are
@@ -55,6 +66,19 @@ class PrefixIndex {
   // dropped when nobody else holds it.
   // A partly filled last block: its owner must not write to it afterwards.
   void publish(std::span<const TokenId> tokens, std::span<BlockId> blocks);
+
+  // `slot` holds the snapshot at tokens.size() > 0, whose rows were published:
+  // from now on a hit can end there. The index takes a reference; nothing
+  // happens where it has one already. False: the rows are not there.
+  bool keep_snapshot(std::span<const TokenId> tokens, SlotId slot);
+
+  // Gives up snapshots that only the index holds until so many slots are
+  // free: first those that a later one on the same chain supersedes, but for
+  // one in 4,096 tokens and those where chains part; of them the longest
+  // unused. False: not possible.
+  bool make_slot_room(int slots);
+  bool holds_snapshot(SlotId id) const;
+  std::size_t snapshot_evictions() const;  // since the start
 
   // Evicts until the allocator has `blocks` free ones. False: not possible,
   // although all that could be evicted is.

@@ -1,0 +1,138 @@
+// The snapshots that an index keeps: where they stand, and which of them goes
+// first when a slot is needed.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "prefix/prefix_trie.h"
+
+namespace reprise {
+namespace {
+
+// Of a long chain one snapshot in so many tokens is kept, superseded or not.
+constexpr int kSparseTokens = 4096;
+
+bool begins(Tokens prefix, Tokens tokens) {
+  return common_prefix(prefix, tokens) == static_cast<int>(prefix.size());
+}
+
+}  // namespace
+
+// Whatever key begins `piece` also begins every key between itself and
+// `piece`: so the one before `piece` either begins it or shares with it all
+// that any such key can have.
+const std::pair<const TokenVector, SlotId>* PrefixIndex::Node::longest_snapshot(
+    Tokens piece) const {
+  while (!piece.empty()) {
+    auto at = snapshots.upper_bound(piece);
+    if (at == snapshots.begin()) return nullptr;
+    --at;
+    const int common = common_prefix(at->first, piece);
+    if (common == static_cast<int>(at->first.size())) return &*at;
+    piece = piece.first(static_cast<std::size_t>(common));
+  }
+  return nullptr;
+}
+
+void PrefixIndex::State::attach(Node* parent, Tokens piece, SlotId slot) {
+  CHECK(by_slot[slot].parent == nullptr, "slot {} is in the index", slot);
+  const auto [at, fresh] =
+      parent->snapshots.emplace(TokenVector(piece.begin(), piece.end()), slot);
+  CHECK(fresh);
+  slots->retain(slot);
+  slots->set_indexed(slot, true);
+  by_slot[slot] = {
+      .parent = parent, .tokens = &at->first, .position = 0, .stamp = clock};
+}
+
+void PrefixIndex::State::detach(SlotId slot) {
+  Kept& kept = by_slot[slot];
+  CHECK(kept.parent != nullptr, "slot {} is not in the index", slot);
+  kept.parent->snapshots.erase(
+      kept.parent->snapshots.find(Tokens(*kept.tokens)));
+  kept = {};
+  slots->set_indexed(slot, false);
+  slots->release(slot);
+}
+
+// A child with these tokens has gone: what it alone covered goes too.
+void PrefixIndex::State::detach_uncovered(Node* parent, Tokens tokens) {
+  std::vector<SlotId> lost;
+  for (const auto& [key, slot] : parent->snapshots)
+    if (begins(key, tokens) && parent->covering(key) == nullptr)
+      lost.push_back(slot);
+  for (const SlotId slot : lost) detach(slot);
+}
+
+// The chains with a snapshot that go on below `node` from tokens that begin
+// with `here`: how many there are (counting stops at two), and the position of
+// a last one's first snapshot.
+struct PrefixIndex::State::Chains {
+  int count = 0;
+  int first = 0;
+};
+
+void PrefixIndex::State::count_chains(const Node* node, Tokens here,
+                                      Chains& chains) const {
+  // Keys that this one begins follow it; those that such a key begins are
+  // further along on its chain.
+  Tokens last;
+  const auto& keys = node->snapshots;
+  for (auto at = keys.upper_bound(here);
+       at != keys.end() && begins(here, at->first) && chains.count < 2; ++at) {
+    if (!last.empty() && begins(last, at->first)) continue;
+    last = at->first;
+    ++chains.count;
+    chains.first = by_slot[at->second].position;
+  }
+  const auto& children = node->children;
+  for (auto at = children.lower_bound(here);
+       at != children.end() && begins(here, (*at)->tokens) && chains.count < 2;
+       ++at) {
+    const auto* inside = node->longest_snapshot((*at)->tokens);
+    if (inside != nullptr && inside->first.size() > here.size()) continue;
+    count_chains(at->get(), {}, chains);
+  }
+}
+
+// Whether exactly one chain goes on from here, with a snapshot further along
+// in the same stretch of kSparseTokens: whoever would resume here can resume
+// there, but for one who leaves that chain.
+bool PrefixIndex::State::superseded(SlotId slot) const {
+  const Kept& kept = by_slot[slot];
+  Chains chains;
+  count_chains(kept.parent, *kept.tokens, chains);
+  return chains.count == 1 &&
+         chains.first / kSparseTokens == kept.position / kSparseTokens;
+}
+
+// Superseded ones first, the longest unused before others.
+std::optional<SlotId> PrefixIndex::State::slot_victim() const {
+  std::optional<SlotId> best;
+  bool best_superseded = false;
+  for (SlotId slot = 0; slot < static_cast<SlotId>(by_slot.size()); ++slot) {
+    if (by_slot[slot].parent == nullptr || slots->references(slot) > 1)
+      continue;
+    const bool old = best && by_slot[slot].stamp >= by_slot[*best].stamp;
+    if (best && old && best_superseded) continue;
+    const bool is_superseded = superseded(slot);
+    if (best && (best_superseded == is_superseded ? old : best_superseded))
+      continue;
+    best = slot;
+    best_superseded = is_superseded;
+  }
+  return best;
+}
+
+void PrefixIndex::State::check_snapshots(const Node* node) const {
+  for (const auto& [tokens, slot] : node->snapshots) {
+    CHECK(slots != nullptr && node->covering(tokens) != nullptr,
+          "snapshot {} has no rows", slot);
+    CHECK(by_slot[slot].parent == node && *by_slot[slot].tokens == tokens,
+          "snapshot {} is not where it should be", slot);
+    CHECK(slots->references(slot) >= 1, "slot {} is in the index and free",
+          slot);
+  }
+}
+
+}  // namespace reprise
