@@ -64,9 +64,9 @@ void PrefixIndex::State::detach_uncovered(Node* parent, Tokens tokens) {
   for (const SlotId slot : lost) detach(slot);
 }
 
-// The chains with a snapshot that go on below `node` from tokens that begin
-// with `here`: how many there are (counting stops at two), and the position of
-// a last one's first snapshot.
+// The chains of blocks that go on below `node` from tokens that begin with
+// `here`: how many there are (counting stops at two), and where the first
+// snapshot on a last one stands, 0 if it has none.
 struct PrefixIndex::State::Chains {
   int count = 0;
   int first = 0;
@@ -89,9 +89,14 @@ void PrefixIndex::State::count_chains(const Node* node, Tokens here,
   for (auto at = children.lower_bound(here);
        at != children.end() && begins(here, (*at)->tokens) && chains.count < 2;
        ++at) {
-    const auto* inside = node->longest_snapshot((*at)->tokens);
+    const Node& child = **at;
+    const auto* inside = node->longest_snapshot(child.tokens);
     if (inside != nullptr && inside->first.size() > here.size()) continue;
-    count_chains(at->get(), {}, chains);
+    const int before = chains.count;
+    count_chains(&child, {}, chains);
+    if (chains.count > before || child.tokens.size() == here.size()) continue;
+    ++chains.count;
+    chains.first = 0;
   }
 }
 
@@ -102,7 +107,7 @@ bool PrefixIndex::State::superseded(SlotId slot) const {
   const Kept& kept = by_slot[slot];
   Chains chains;
   count_chains(kept.parent, *kept.tokens, chains);
-  return chains.count == 1 &&
+  return chains.count == 1 && chains.first > 0 &&
          chains.first / kSparseTokens == kept.position / kSparseTokens;
 }
 
