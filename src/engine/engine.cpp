@@ -62,6 +62,10 @@ SchedulerLimits limits_for(const RunnerInfo& info,
   limits.parallel = options.parallel;
   limits.context_tokens = effective_context(info, options.context_tokens);
   limits.block_count = info.block_count;
+  limits.slot_count = info.slot_count;
+  // A step reads one snapshot of each sequence and writes another.
+  if (info.slot_count > 0)
+    limits.parallel = std::min(limits.parallel, info.slot_count / 2);
   if (limits.parallel < 1 || limits.context_tokens < 1 ||
       limits.block_count < 1 || info.vocabulary < 1)
     throw std::invalid_argument(fmt::format(

@@ -22,6 +22,13 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+std::uint64_t hash_of(std::span<const TokenId> tokens) {
+  std::uint64_t hash = 0;
+  for (const TokenId token : tokens)
+    hash = mix(hash ^ static_cast<std::uint64_t>(token + 1));
+  return hash;
+}
+
 template <typename... Args>
 void promise(bool kept, fmt::format_string<Args...> format, Args&&... args) {
   if (!kept)
@@ -32,13 +39,16 @@ void promise(bool kept, fmt::format_string<Args...> format, Args&&... args) {
 
 FakeRunner::FakeRunner(FakeRunnerOptions options)
     : options_(std::move(options)),
-      pool_(static_cast<std::size_t>(options_.block_count) * kBlockTokens) {}
+      pool_(static_cast<std::size_t>(options_.block_count) * kBlockTokens),
+      slots_(static_cast<std::size_t>(options_.slot_count)) {}
 
 RunnerInfo FakeRunner::info() const {
   return {.vocabulary = options_.vocabulary,
           .context_tokens = options_.context_tokens,
           .block_count = options_.block_count,
           .block_bytes = kBlockTokens * sizeof(PoolRow),
+          .slot_count = options_.slot_count,
+          .slot_bytes = options_.slot_count > 0 ? sizeof(Slot) : 0,
           .device = "cpu",
           .dtype = "float32"};
 }
@@ -49,9 +59,7 @@ void FakeRunner::expect(RequestId id, std::vector<TokenId> prompt) {
 
 std::vector<float> FakeRunner::logits_after(std::span<const TokenId> history,
                                             int vocabulary) {
-  std::uint64_t hash = 0;
-  for (const TokenId token : history)
-    hash = mix(hash ^ static_cast<std::uint64_t>(token + 1));
+  std::uint64_t hash = hash_of(history);
   std::vector<float> logits(static_cast<std::size_t>(vocabulary));
   for (auto& logit : logits) {
     hash = mix(hash);
@@ -117,6 +125,39 @@ void FakeRunner::check_plan(const StepPlan& plan) const {
             copy.from);
 }
 
+// No slot is written that another row reads or writes.
+void FakeRunner::check_slots(const StepPlan& plan) const {
+  std::set<SlotId> read, written;
+  for (const auto& row : plan.rows) {
+    if (options_.slot_count == 0) {
+      promise(row.slot_from == kNoSlot && row.slot_to == kNoSlot,
+              "request {} has slots", row.id);
+      continue;
+    }
+    promise(row.slot_to >= 0 && row.slot_to < options_.slot_count,
+            "request {} writes slot {}", row.id, row.slot_to);
+    promise(written.insert(row.slot_to).second, "two rows write slot {}",
+            row.slot_to);
+    promise((row.slot_from == kNoSlot) == (row.start == 0),
+            "request {} starts at {} from slot {}", row.id, row.start,
+            row.slot_from);
+    if (row.slot_from != kNoSlot) read.insert(row.slot_from);
+  }
+  for (const SlotId id : written)
+    promise(!read.contains(id), "slot {} is read and written", id);
+}
+
+void FakeRunner::read_slot(const StepRow& row,
+                           std::span<const TokenId> history) const {
+  if (row.slot_from == kNoSlot) return;
+  const Slot& slot = slots_.at(static_cast<std::size_t>(row.slot_from));
+  promise(slot.length == row.start, "request {} starts at {}, slot {} at {}",
+          row.id, row.start, row.slot_from, slot.length);
+  promise(slot.history ==
+              hash_of(history.first(static_cast<std::size_t>(row.start))),
+          "request {}: slot {} is of other tokens", row.id, row.slot_from);
+}
+
 void FakeRunner::copy_rows(const BlockCopy& copy) {
   promise(copy.rows > 0 && copy.rows <= kBlockTokens && copy.from != copy.to,
           "a copy of {} rows from {} to {}", copy.rows, copy.from, copy.to);
@@ -161,10 +202,14 @@ void FakeRunner::write(const StepRow& row) {
 
 StepLogits FakeRunner::run(const StepPlan& plan) {
   check_plan(plan);
+  check_slots(plan);
   if (options_.latency.count() > 0)
     std::this_thread::sleep_for(options_.latency);
   if (options_.during_step) options_.during_step();
-  for (const auto& row : plan.rows) poison_from(row, row.start);
+  for (const auto& row : plan.rows) {
+    poison_from(row, row.start);
+    if (row.slot_to != kNoSlot) slots_[row.slot_to] = {};
+  }
   for (const auto& copy : plan.copies) copy_rows(copy);
   for (const auto& row : plan.rows) write(row);
 
@@ -172,6 +217,7 @@ StepLogits FakeRunner::run(const StepPlan& plan) {
   try {
     for (const auto& row : plan.rows) {
       const auto history = read_history(row);
+      read_slot(row, history);
       if (options_.throws_at_row && options_.throws_at_row(row))
         throw std::runtime_error("[fake] this row cannot be computed");
       for (int i = row.logits_wanted - 1; i >= 0; --i) {
@@ -190,7 +236,13 @@ StepLogits FakeRunner::run(const StepPlan& plan) {
     for (const auto& row : plan.rows) poison_from(row, row.start);
     throw;
   }
-  for (const auto& row : plan.rows) tokens_evaluated_ += row.tokens.size();
+  for (const auto& row : plan.rows) {
+    tokens_evaluated_ += row.tokens.size();
+    if (row.slot_to == kNoSlot) continue;
+    const auto history = read_history(row);
+    slots_[row.slot_to] = {.length = static_cast<int>(history.size()),
+                           .history = hash_of(history)};
+  }
   return logits;
 }
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -28,6 +29,7 @@ struct FakeRunnerOptions {
   int block_count = 64;
   // What a row says after its history; empty: logits_after.
   std::function<std::vector<float>(std::span<const TokenId>)> logits_of;
+  int slot_count = 0;  // more: a model that keeps snapshots
 
   // Faults, each an exception or NaN logits; empty: none.
   std::function<bool(const StepPlan&)> throws_at_step;
@@ -70,6 +72,15 @@ class FakeRunner : public Runner {
     int position = -1;  // -1: poison
   };
 
+  // What a snapshot says: the state of exactly these tokens.
+  struct Slot {
+    int length = -1;  // -1: poison
+    std::uint64_t history = 0;
+  };
+
+  void check_slots(const StepPlan& plan) const;
+  void read_slot(const StepRow& row, std::span<const TokenId> history) const;
+
   PoolRow& at(const std::vector<BlockId>& blocks, int position);
   void check_plan(const StepPlan& plan) const;
   void copy_rows(const BlockCopy& copy);
@@ -79,6 +90,7 @@ class FakeRunner : public Runner {
 
   FakeRunnerOptions options_;
   std::vector<PoolRow> pool_;  // [block_count * 256]
+  std::vector<Slot> slots_;
   std::map<RequestId, std::vector<TokenId>> known_;
   std::size_t tokens_evaluated_ = 0;
   std::size_t rows_copied_ = 0;

@@ -16,6 +16,8 @@ struct RunnerInfo {
   int context_tokens = 0;  // what the model was trained for
   int block_count = 0;     // blocks in the pool
   std::size_t block_bytes = 0;
+  int slot_count = 0;  // snapshots in the pool; 0: the model keeps none
+  std::size_t slot_bytes = 0;
   std::string device;  // "cpu", "gpu"
   std::string dtype;   // of activations and state
 };

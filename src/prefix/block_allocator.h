@@ -14,6 +14,7 @@ namespace reprise {
 
 using BlockId = std::int32_t;
 using SlotId = BlockId;
+inline constexpr SlotId kNoSlot = -1;
 
 class BlockAllocator {
  public:

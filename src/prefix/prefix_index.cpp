@@ -71,24 +71,29 @@ void PrefixIndex::publish(Tokens tokens, std::span<BlockId> blocks) {
   }
 }
 
-bool PrefixIndex::keep_snapshot(Tokens tokens, SlotId slot) {
+bool PrefixIndex::keep_snapshot(Tokens tokens, SlotId slot, RequestId maker) {
   CHECK(state_->slots != nullptr && !tokens.empty());
-  Node* at = &state_->root;
-  Tokens rest = tokens;
-  for (; rest.size() > kBlockTokens; rest = rest.subspan(kBlockTokens)) {
-    at = at->covering(rest.first(kBlockTokens));
-    if (at == nullptr) return false;
-  }
-  if (at->covering(rest) == nullptr) return false;
+  const auto [node, rest] = state_->place_of(tokens);
+  if (node == nullptr || node->covering(rest) == nullptr) return false;
   ++state_->clock;
-  if (const auto there = at->snapshots.find(rest);
-      there != at->snapshots.end()) {
+  if (const auto there = node->snapshots.find(rest);
+      there != node->snapshots.end()) {
     state_->by_slot[there->second].stamp = state_->clock;
     return true;
   }
-  state_->attach(at, rest, slot);
+  state_->attach(node, rest, slot);
   state_->by_slot[slot].position = static_cast<int>(tokens.size());
+  state_->by_slot[slot].maker = maker;
+  state_->latest_maker = maker;
   return true;
+}
+
+void PrefixIndex::forget_snapshot(Tokens tokens, SlotId slot) {
+  const auto [node, rest] = state_->place_of(tokens);
+  if (node == nullptr) return;
+  const auto there = node->snapshots.find(rest);
+  if (there == node->snapshots.end() || there->second != slot) return;
+  state_->detach(slot);
 }
 
 bool PrefixIndex::make_room(int blocks) {

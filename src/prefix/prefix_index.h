@@ -69,15 +69,22 @@ class PrefixIndex {
 
   // `slot` holds the snapshot at tokens.size() > 0, whose rows were published:
   // from now on a hit can end there. The index takes a reference; nothing
-  // happens where it has one already. False: the rows are not there.
-  bool keep_snapshot(std::span<const TokenId> tokens, SlotId slot);
+  // happens where it has one already. False: the rows are not there. `maker`:
+  // who computed it.
+  bool keep_snapshot(std::span<const TokenId> tokens, SlotId slot,
+                     RequestId maker);
 
   // Gives up snapshots that only the index holds until so many slots are
-  // free: first those that a later one on the same chain supersedes, but for
-  // one in 4,096 tokens and those where chains part; of them the longest
-  // unused. False: not possible.
+  // free: first those that one of another maker further along the chain
+  // supersedes, then those that one of the same maker does, but for one in
+  // 4,096 tokens and those where chains part; then all others. Of equals the
+  // longest unused. False: not possible.
   bool make_slot_room(int slots);
   bool holds_snapshot(SlotId id) const;
+
+  // Gives up `slot` if it is kept at exactly these tokens.
+  void forget_snapshot(std::span<const TokenId> tokens, SlotId slot);
+
   std::size_t snapshot_evictions() const;  // since the start
 
   // Evicts until the allocator has `blocks` free ones. False: not possible,

@@ -94,12 +94,19 @@ struct PrefixIndex::State {
   void evict(Node* node);
   Node* block_victim() const;
 
-  // Snapshots.
+  // Snapshots. The node below whose blocks one at the end of `tokens` stands,
+  // nullptr if it is not there, and the tokens from there on.
+  struct Place {
+    Node* node = nullptr;
+    Tokens rest;
+  };
+  Place place_of(Tokens tokens);
   void attach(Node* parent, Tokens piece, SlotId slot);
   void detach(SlotId slot);
   void detach_uncovered(Node* parent, Tokens tokens);
   std::optional<SlotId> slot_victim() const;
-  bool superseded(SlotId slot) const;
+  enum class Worth { superseded, earlier, last };
+  Worth worth(SlotId slot) const;
   struct Chains;
   void count_chains(const Node* node, Tokens here, Chains& chains) const;
 
@@ -119,8 +126,10 @@ struct PrefixIndex::State {
     const TokenVector* tokens = nullptr;  // the key in parent->snapshots
     int position = 0;                     // tokens from the beginning
     std::uint64_t stamp = 0;              // last use
+    RequestId maker = 0;
   };
   std::vector<Kept> by_slot;
+  RequestId latest_maker = 0;
   std::uint64_t clock = 0;
   int live_count = 0;
   std::size_t evictions = 0;

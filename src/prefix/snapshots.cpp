@@ -34,6 +34,15 @@ const std::pair<const TokenVector, SlotId>* PrefixIndex::Node::longest_snapshot(
   return nullptr;
 }
 
+PrefixIndex::State::Place PrefixIndex::State::place_of(Tokens tokens) {
+  Place place{&root, tokens};
+  while (place.node != nullptr && place.rest.size() > kBlockTokens) {
+    place.node = place.node->covering(place.rest.first(kBlockTokens));
+    place.rest = place.rest.subspan(kBlockTokens);
+  }
+  return place;
+}
+
 void PrefixIndex::State::attach(Node* parent, Tokens piece, SlotId slot) {
   CHECK(by_slot[slot].parent == nullptr, "slot {} is in the index", slot);
   const auto [at, fresh] =
@@ -65,11 +74,11 @@ void PrefixIndex::State::detach_uncovered(Node* parent, Tokens tokens) {
 }
 
 // The chains of blocks that go on below `node` from tokens that begin with
-// `here`: how many there are (counting stops at two), and where the first
-// snapshot on a last one stands, 0 if it has none.
+// `here`: how many there are (counting stops at two), and the first snapshot
+// on one of them, if it has any.
 struct PrefixIndex::State::Chains {
   int count = 0;
-  int first = 0;
+  SlotId next = kNoSlot;
 };
 
 void PrefixIndex::State::count_chains(const Node* node, Tokens here,
@@ -83,7 +92,7 @@ void PrefixIndex::State::count_chains(const Node* node, Tokens here,
     if (!last.empty() && begins(last, at->first)) continue;
     last = at->first;
     ++chains.count;
-    chains.first = by_slot[at->second].position;
+    chains.next = at->second;
   }
   const auto& children = node->children;
   for (auto at = children.lower_bound(here);
@@ -96,35 +105,42 @@ void PrefixIndex::State::count_chains(const Node* node, Tokens here,
     count_chains(&child, {}, chains);
     if (chains.count > before || child.tokens.size() == here.size()) continue;
     ++chains.count;
-    chains.first = 0;
+    chains.next = kNoSlot;
   }
 }
 
-// Whether exactly one chain goes on from here, with a snapshot further along
-// in the same stretch of kSparseTokens: whoever would resume here can resume
-// there, but for one who leaves that chain.
-bool PrefixIndex::State::superseded(SlotId slot) const {
+// How much would be lost with it. Where exactly one chain goes on from here, to
+// another snapshot in the same stretch of kSparseTokens, whoever would resume
+// here can resume there, but for one who leaves that chain. What one request
+// keeps (before its prompt's end, there, at its own end) serves different ones
+// who come next; so of its own snapshots the earlier ones are worth more while
+// it is the latest that kept any.
+PrefixIndex::State::Worth PrefixIndex::State::worth(SlotId slot) const {
   const Kept& kept = by_slot[slot];
-  Chains chains;
-  count_chains(kept.parent, *kept.tokens, chains);
-  return chains.count == 1 && chains.first > 0 &&
-         chains.first / kSparseTokens == kept.position / kSparseTokens;
+  Worth worth = Worth::last;
+  for (SlotId at = slot;;) {
+    Chains chains;
+    count_chains(by_slot[at].parent, *by_slot[at].tokens, chains);
+    if (chains.count != 1 || chains.next == kNoSlot) return worth;
+    at = chains.next;
+    if (by_slot[at].position / kSparseTokens != kept.position / kSparseTokens)
+      return worth;
+    if (by_slot[at].maker != kept.maker) return Worth::superseded;
+    if (kept.maker != latest_maker) worth = Worth::earlier;
+  }
 }
 
-// Superseded ones first, the longest unused before others.
+// The least worth, of equals the longest unused.
 std::optional<SlotId> PrefixIndex::State::slot_victim() const {
   std::optional<SlotId> best;
-  bool best_superseded = false;
+  std::pair<Worth, std::uint64_t> least;
   for (SlotId slot = 0; slot < static_cast<SlotId>(by_slot.size()); ++slot) {
     if (by_slot[slot].parent == nullptr || slots->references(slot) > 1)
       continue;
-    const bool old = best && by_slot[slot].stamp >= by_slot[*best].stamp;
-    if (best && old && best_superseded) continue;
-    const bool is_superseded = superseded(slot);
-    if (best && (best_superseded == is_superseded ? old : best_superseded))
-      continue;
+    const std::pair rank(worth(slot), by_slot[slot].stamp);
+    if (best && rank >= least) continue;
     best = slot;
-    best_superseded = is_superseded;
+    least = rank;
   }
   return best;
 }

@@ -47,7 +47,7 @@ class SnapshotsTest : public testing::Test {
       taken.push_back(*slots_.allocate());
       EXPECT_TRUE(index_.keep_snapshot(
           std::span(tokens).first(static_cast<std::size_t>(position)),
-          taken.back()));
+          taken.back(), maker_++));
       slots_.release(taken.back());
     }
     for (const BlockId id : blocks) allocator_.release(id);
@@ -62,6 +62,7 @@ class SnapshotsTest : public testing::Test {
     return hit;
   }
 
+  RequestId maker_ = 1;  // another one for each snapshot
   BlockAllocator allocator_{24};
   BlockAllocator slots_{6};
   PrefixIndex index_{allocator_, &slots_};
@@ -107,10 +108,10 @@ TEST_F(SnapshotsTest, WithoutRowsThereIsNoSnapshot) {
   const Tokens tokens = run_of(0, 300);
   compute(first_of(tokens, 200), {});
   const SlotId slot = *slots_.allocate();
-  EXPECT_FALSE(index_.keep_snapshot(tokens, slot));
-  EXPECT_TRUE(index_.keep_snapshot(std::span(tokens).first(200), slot));
+  EXPECT_FALSE(index_.keep_snapshot(tokens, slot, 1));
+  EXPECT_TRUE(index_.keep_snapshot(std::span(tokens).first(200), slot, 1));
   const SlotId again = *slots_.allocate();
-  EXPECT_TRUE(index_.keep_snapshot(std::span(tokens).first(200), again));
+  EXPECT_TRUE(index_.keep_snapshot(std::span(tokens).first(200), again, 1));
   EXPECT_FALSE(index_.holds_snapshot(again)) << "one is enough";
   slots_.release(again);
   slots_.release(slot);
@@ -142,6 +143,24 @@ TEST_F(SnapshotsTest, WhatALaterOneSupersedesGoesFirst) {
   index_.check_books();
 }
 
+TEST_F(SnapshotsTest, WhatOneMakerKeptStaysTogether) {
+  const Tokens tokens = run_of(0, 300);
+  std::vector<BlockId> blocks = {*allocator_.allocate(),
+                                 *allocator_.allocate()};
+  compute(run_of(5000, 10), {10});
+  index_.publish(tokens, blocks);
+  for (const std::size_t position : {128, 200, 300}) {
+    const SlotId slot = *slots_.allocate();
+    ASSERT_TRUE(
+        index_.keep_snapshot(std::span(tokens).first(position), slot, 77));
+    slots_.release(slot);
+  }
+  for (const BlockId id : blocks) allocator_.release(id);
+  ASSERT_TRUE(index_.make_slot_room(3));
+  EXPECT_EQ(hit_of(run_of(5000, 10)).tokens, 0) << "the longest unused";
+  EXPECT_EQ(hit_of(first_of(tokens, 199)).tokens, 128);
+}
+
 TEST_F(SnapshotsTest, WhereChainsPartASnapshotIsWorthKeeping) {
   const Tokens system = run_of(1000, 300);
   const Tokens a = system + run_of(0, 100), b = system + run_of(500, 100);
@@ -163,7 +182,8 @@ TEST_F(SnapshotsTest, OneInFourThousandStays) {
   for (const int position : {1024, 4032, 5000, 8128, 9000}) {
     const SlotId slot = *slots_.allocate();
     ASSERT_TRUE(index.keep_snapshot(
-        std::span(tokens).first(static_cast<std::size_t>(position)), slot));
+        std::span(tokens).first(static_cast<std::size_t>(position)), slot,
+        static_cast<RequestId>(position)));
     slots_.release(slot);
   }
   ASSERT_TRUE(index.make_slot_room(3));

@@ -6,6 +6,12 @@
 
 namespace reprise {
 
+BlockBooks::BlockBooks(int block_count, int slot_count)
+    : allocator_(block_count),
+      slots_(slot_count > 0 ? std::optional<BlockAllocator>(slot_count)
+                            : std::nullopt),
+      index_(allocator_, slots_ ? &*slots_ : nullptr) {}
+
 std::optional<BlockId> BlockBooks::take() {
   if (allocator_.free_count() == 0 && !index_.make_room(1)) return std::nullopt;
   return allocator_.allocate();
@@ -25,15 +31,20 @@ BlockBooks::Admission BlockBooks::admit(Sequence& s, int outstanding,
   if (s.caches()) result.hit = index_.acquire(s.tokens, s.hit_max());
   s.length = result.hit.tokens;
   s.blocks = result.hit.blocks;
+  s.slot = result.hit.slot.value_or(kNoSlot);
 
   const int room = allocator_.free_count() + index_.evictable_count();
   result.admitted = alone || this->outstanding(s) <= room - outstanding;
   if (!result.admitted) {
     for (const BlockId id : s.blocks) allocator_.release(id);
+    if (s.slot != kNoSlot) slots_->release(std::exchange(s.slot, kNoSlot));
     s.blocks.clear();
     s.length = 0;
     return result;
   }
+  // Where the prompt leaves a chain that is there, others may leave it too.
+  const int branch = result.hit.matched / kQuantumTokens * kQuantumTokens;
+  if (slots_) s.add_stop(branch);
   const int first_end = std::min(s.length + kQuantumTokens, s.rows_max());
   int spares = blocks_for(first_end) - static_cast<int>(s.blocks.size()) +
                (tail_shared(s) ? 1 : 0);
@@ -76,6 +87,7 @@ bool BlockBooks::reserve(Sequence& s, int end, Reservation& r) {
     s.blocks.push_back(r.taken.back());
   }
   r.end = std::min(end, static_cast<int>(s.blocks.size()) * kBlockTokens);
+  if (slots_ && r.end > s.length) take_slot(r);
   return r.end == end;
 }
 
@@ -97,6 +109,7 @@ void BlockBooks::undo(Sequence& s, Reservation& r) {
       allocator_.release(r.taken[i]);
     }
   }
+  if (r.slot != kNoSlot) slots_->release(r.slot);
   r = {};
 }
 
@@ -108,11 +121,15 @@ void BlockBooks::commit(Sequence& s, Reservation& r, int end) {
   s.length_most = std::max(s.length_most, end);
   if (s.caches() && end / kBlockTokens > full_before)
     publish(s, end / kBlockTokens * kBlockTokens);
+  if (s.slot != kNoSlot) slots_->release(s.slot);
+  s.slot = r.slot;
   if (s.progressed()) {
     for (const BlockId id : s.spare) allocator_.release(id);
     s.spare.clear();
   }
   r = {};
+  if (slots_ && s.caches() && s.snapshot_due(end) && publish_tail(s))
+    keep_snapshot(s);
 }
 
 void BlockBooks::publish(Sequence& s, int rows) {
@@ -130,14 +147,40 @@ bool BlockBooks::publish_tail(Sequence& s) {
   return true;
 }
 
+// Never short: running sequences hold two each at most, and there are as
+// many; what else is taken is the index's alone.
+void BlockBooks::take_slot(Reservation& r) {
+  if (r.slot != kNoSlot) return;
+  CHECK(slots_->free_count() > 0 || index_.make_slot_room(1),
+        "every slot is held");
+  r.slot = *slots_->allocate();
+}
+
+void BlockBooks::keep_snapshot(Sequence& s) {
+  if (!slots_ || s.slot == kNoSlot) return;
+  const auto tokens =
+      std::span(s.tokens).first(static_cast<std::size_t>(s.length));
+  if (index_.keep_snapshot(tokens, s.slot, s.id))
+    s.kept.push_back({.position = s.length, .slot = s.slot});
+}
+
+void BlockBooks::forget_snapshots(Sequence& s) {
+  for (const auto& [position, slot] : s.kept)
+    index_.forget_snapshot(
+        std::span(s.tokens).first(static_cast<std::size_t>(position)), slot);
+}
+
 bool BlockBooks::reclaim_tail(Sequence& s) {
   return tail_shared(s) && index_.forget(s.blocks[s.length / kBlockTokens]);
 }
 
 void BlockBooks::leave(Sequence& s, Leave how) {
-  if (how == Leave::published && s.caches() && s.length > 0)
+  if (how == Leave::published && s.caches() && s.length > 0) {
     publish(s, s.length);
+    keep_snapshot(s);
+  }
   if (how == Leave::distrusted) {
+    forget_snapshots(s);
     // From the end backwards, as far as nobody else built on it: what others
     // went on from and finished is believed.
     for (auto at = s.blocks.rbegin(); at != s.blocks.rend(); ++at)
@@ -145,8 +188,10 @@ void BlockBooks::leave(Sequence& s, Leave how) {
   }
   for (const BlockId id : s.blocks) allocator_.release(id);
   for (const BlockId id : s.spare) allocator_.release(id);
+  if (s.slot != kNoSlot) slots_->release(std::exchange(s.slot, kNoSlot));
   s.blocks.clear();
   s.spare.clear();
+  s.kept.clear();
   s.length = 0;
 }
 
@@ -173,6 +218,29 @@ void BlockBooks::check(const std::vector<const Sequence*>& sequences) const {
             allocator_.block_count(),
         "{} free + {} cached + {} held = {}", allocator_.free_count(),
         index_.evictable_count(), held, allocator_.block_count());
+  if (slots_) check_slots(sequences);
+}
+
+void BlockBooks::check_slots(
+    const std::vector<const Sequence*>& sequences) const {
+  std::vector<int> holders(static_cast<std::size_t>(slots_->block_count()), 0);
+  for (const Sequence* s : sequences) {
+    CHECK((s->slot == kNoSlot) == (s->length == 0),
+          "request {} has {} rows and slot {}", s->id, s->length, s->slot);
+    if (s->slot != kNoSlot) ++holders[s->slot];
+  }
+  int held = 0;
+  for (SlotId id = 0; id < slots_->block_count(); ++id) {
+    const int all = holders[id] + (index_.holds_snapshot(id) ? 1 : 0);
+    CHECK(all == slots_->references(id),
+          "slot {} has {} holders and {} references", id, all,
+          slots_->references(id));
+    held += holders[id] > 0 ? 1 : 0;
+  }
+  CHECK(slots_->free_count() + slots_->cached_count() + held ==
+            slots_->block_count(),
+        "{} free + {} cached + {} held = {} slots", slots_->free_count(),
+        slots_->cached_count(), held, slots_->block_count());
 }
 
 }  // namespace reprise

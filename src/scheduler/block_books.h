@@ -22,14 +22,17 @@ struct Reservation {
   std::vector<BlockId> taken;  // fresh blocks, in order
   int from_spare = 0;          // the first of them
   std::optional<BlockId> shared_tail;  // replaced in the table by its copy
+  SlotId slot = kNoSlot;               // where the state behind `end` goes
 };
 
 class BlockBooks {
  public:
-  explicit BlockBooks(int block_count)
-      : allocator_(block_count), index_(allocator_) {}
+  // slot_count 0: the model keeps no snapshots.
+  BlockBooks(int block_count, int slot_count);
 
   const BlockAllocator& allocator() const { return allocator_; }
+  // nullptr: the model keeps no snapshots.
+  const BlockAllocator* slots() const { return slots_ ? &*slots_ : nullptr; }
   const PrefixIndex& index() const { return index_; }
 
   // Looks for the sequence's tokens in the index and, if what it then needs
@@ -58,7 +61,7 @@ class BlockBooks {
   void undo(Sequence& sequence, Reservation& reservation);
 
   // The rows [length, end) are there; full blocks of a caching sequence are
-  // published.
+  // published, and so is its state where a snapshot is due.
   void commit(Sequence& sequence, Reservation& reservation, int end);
 
   // Shares the partly filled last block as it is now. Its owner will copy it
@@ -83,8 +86,13 @@ class BlockBooks {
   std::optional<BlockId> take();  // a free block, evicting for it
   bool tail_shared(const Sequence& sequence) const;
   void publish(Sequence& sequence, int rows);
+  void take_slot(Reservation& reservation);
+  void keep_snapshot(Sequence& sequence);
+  void forget_snapshots(Sequence& sequence);
+  void check_slots(const std::vector<const Sequence*>& sequences) const;
 
   BlockAllocator allocator_;
+  std::optional<BlockAllocator> slots_;
   PrefixIndex index_;
 };
 

@@ -39,7 +39,7 @@ void compute_all(BlockBooks& books, std::vector<TokenId> tokens) {
 }
 
 TEST(BlockBooks, AHitInsideABlockIsCopiedBeforeItIsWrittenTo) {
-  BlockBooks books(8);
+  BlockBooks books(8, 0);
   compute_all(books, run_of(0, 300));
   auto tokens = run_of(0, 280);
   tokens.push_back(9999);
@@ -63,7 +63,7 @@ TEST(BlockBooks, AHitInsideABlockIsCopiedBeforeItIsWrittenTo) {
 }
 
 TEST(BlockBooks, UndoPutsBackWhatReserveTook) {
-  BlockBooks books(8);
+  BlockBooks books(8, 0);
   compute_all(books, run_of(0, 300));
   auto tokens = run_of(0, 280);
   for (const TokenId token : run_of(9000, 500)) tokens.push_back(token);
@@ -83,7 +83,7 @@ TEST(BlockBooks, UndoPutsBackWhatReserveTook) {
 }
 
 TEST(BlockBooks, AReservationEndsAtABlockWhereThePoolEnds) {
-  BlockBooks books(3);
+  BlockBooks books(3, 0);
   Sequence other = sequence_of(1, run_of(5000, 256));
   ASSERT_TRUE(books.admit(other, 0, true).admitted);
   compute(books, other, 256);
@@ -100,7 +100,7 @@ TEST(BlockBooks, AReservationEndsAtABlockWhereThePoolEnds) {
 }
 
 TEST(BlockBooks, AdmissionLeavesToOthersWhatTheyWerePromised) {
-  BlockBooks books(6);
+  BlockBooks books(6, 0);
   Sequence first = sequence_of(1, run_of(0, 1000));
   ASSERT_TRUE(books.admit(first, 0, true).admitted);
   EXPECT_EQ(books.outstanding(first), 3) << "four, one of them spare";
@@ -113,7 +113,7 @@ TEST(BlockBooks, AdmissionLeavesToOthersWhatTheyWerePromised) {
 }
 
 TEST(BlockBooks, ATailSharedOnDemandIsCopiedByItsOwner) {
-  BlockBooks books(4);
+  BlockBooks books(4, 0);
   Sequence owner = sequence_of(1, run_of(0, 101));
   ASSERT_TRUE(books.admit(owner, 0, true).admitted);
   compute(books, owner, 100);
@@ -131,7 +131,7 @@ TEST(BlockBooks, ATailSharedOnDemandIsCopiedByItsOwner) {
 }
 
 TEST(BlockBooks, ATailIsNotSharedWithoutABlockForItsOwner) {
-  BlockBooks books(1);
+  BlockBooks books(1, 0);
   Sequence owner = sequence_of(1, run_of(0, 101));
   ASSERT_TRUE(books.admit(owner, 0, true).admitted);
   compute(books, owner, 100);
@@ -141,7 +141,7 @@ TEST(BlockBooks, ATailIsNotSharedWithoutABlockForItsOwner) {
 }
 
 TEST(BlockBooks, APoolWithoutRoomForACopyGivesTheBlockItself) {
-  BlockBooks books(1);
+  BlockBooks books(1, 0);
   compute_all(books, run_of(0, 100));
   Sequence s = sequence_of(1, run_of(0, 200));
   EXPECT_EQ(books.admit(s, 0, true).hit.tokens, 100);
@@ -156,7 +156,7 @@ TEST(BlockBooks, APoolWithoutRoomForACopyGivesTheBlockItself) {
 }
 
 TEST(BlockBooks, WhatIsDistrustedLeavesTheIndexWithItsOwner) {
-  BlockBooks books(8);
+  BlockBooks books(8, 0);
   Sequence s = sequence_of(1, run_of(0, 600));
   ASSERT_TRUE(books.admit(s, 0, true).admitted);
   compute(books, s, 600);

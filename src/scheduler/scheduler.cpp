@@ -15,15 +15,19 @@ namespace {
 
 SchedulerLimits sane(SchedulerLimits limits) {
   CHECK(limits.parallel > 0 && limits.context_tokens > 0);
+  CHECK(limits.slot_count == 0 || limits.slot_count >= 2 * limits.parallel,
+        "{} slots for {} sequences", limits.slot_count, limits.parallel);
   limits.step_tokens_max =
       std::max(limits.step_tokens_max, limits.parallel + kQuantumTokens);
   return limits;
 }
 
 // Where a prefill may go in one step. One whose every position's logits are
-// wanted goes quantum by quantum: they are a vocabulary wide.
-int prefill_goal(const Sequence& s) {
-  return s.scores() ? quantum_end(s.length, s.size()) : s.size();
+// wanted goes quantum by quantum: they are a vocabulary wide. A snapshot is
+// the state at the end of a step.
+int prefill_goal(const Sequence& s, bool snapshots) {
+  if (s.scores()) return quantum_end(s.length, s.size());
+  return snapshots && s.caches() ? s.next_stop() : s.size();
 }
 
 // Of the row [length, end).
@@ -43,7 +47,7 @@ Finish ending(FinishReason reason, std::string error = {}) {
 
 struct Scheduler::State {
   explicit State(const SchedulerLimits& limits)
-      : limits(sane(limits)), books(limits.block_count) {}
+      : limits(sane(limits)), books(limits.block_count, limits.slot_count) {}
 
   struct Wanted {
     Sequence* sequence = nullptr;
@@ -66,6 +70,9 @@ struct Scheduler::State {
   Sequence* victim_for(const Sequence& sequence) const;
   void preempt(Sequence& sequence);
   StepPlan describe() const;
+  int goal_of(const Sequence& sequence) const {
+    return prefill_goal(sequence, books.slots() != nullptr);
+  }
 
   void apply_row(PlannedRow& row, RowOutput output);
   void take_scores(Sequence& sequence, std::optional<PromptLogprobs> scores);
@@ -105,7 +112,12 @@ std::vector<Sequence*> Scheduler::State::front_of_queue() const {
 void Scheduler::State::admit() {
   for (Sequence* s : front_of_queue()) {
     if (static_cast<int>(running.size()) >= limits.parallel) return;
-    if (held_back(*s, running, books.index())) continue;
+    if (held_back(*s, running, books.index())) {
+      // It can go on from where both prompts part only if a snapshot is there.
+      if (Sequence* owner = find_running(s->held_by))
+        owner->add_stop(s->held_for / kQuantumTokens * kQuantumTokens);
+      continue;
+    }
     if (!try_admit(*s)) return;
     const auto at =
         std::find_if(waiting.begin(), waiting.end(),
@@ -154,7 +166,7 @@ std::vector<Scheduler::State::Wanted> Scheduler::State::wanted_rows() {
     if (s->decodes()) {
       ++decoding;
     } else {
-      demands.push_back({.length = s->length, .goal = prefill_goal(*s)});
+      demands.push_back({.length = s->length, .goal = goal_of(*s)});
     }
   }
   int budget = limits.step_tokens_max - decoding;
@@ -176,9 +188,8 @@ std::vector<Scheduler::State::Wanted> Scheduler::State::isolated_row() {
   Sequence* s = find_running(isolated.front());
   CHECK(s != nullptr, "request {} is isolated and gone", isolated.front());
   std::uint64_t turn = 0;
-  const auto ends =
-      share_prefill({{.length = s->length, .goal = prefill_goal(*s)}},
-                    limits.prefill_tokens_beside_decode, turn);
+  const auto ends = share_prefill({{.length = s->length, .goal = goal_of(*s)}},
+                                  limits.prefill_tokens_beside_decode, turn);
   return {{s, ends[0]}};
 }
 
@@ -252,6 +263,8 @@ StepPlan Scheduler::State::describe() const {
          .start = s.length,
          .tokens = {s.tokens.begin() + s.length, s.tokens.begin() + row.end},
          .blocks = {s.blocks.begin(), s.blocks.begin() + blocks_for(row.end)},
+         .slot_from = s.slot,
+         .slot_to = row.reservation.slot,
          .logits_wanted = logits_wanted(s, row.end)});
   }
   return plan;

@@ -15,6 +15,9 @@
 
 namespace reprise {
 
+// Inside a long text a snapshot is kept at each multiple of this.
+inline constexpr int kSnapshotTokens = 4096;
+
 // Blocks that hold `rows` rows.
 constexpr int blocks_for(int rows) {
   return (rows + kBlockTokens - 1) / kBlockTokens;
@@ -39,6 +42,17 @@ struct Sequence {
   // Prompt positions whose logits have been used, of those that are wanted.
   int scored = 0;
 
+  // Snapshot models: the slot with the state at `length`, a reference of its
+  // own; none at 0. Positions where a snapshot is wanted besides those that
+  // every prompt has, and what of them it gave to the index.
+  SlotId slot = kNoSlot;
+  std::vector<int> stops;
+  struct Snapshot {
+    int position = 0;
+    SlotId slot = kNoSlot;
+  };
+  std::vector<Snapshot> kept;
+
   // Since the last admission.
   bool running = false;
   int length_admitted = 0;  // what the hit gave
@@ -61,6 +75,14 @@ struct Sequence {
   bool caches() const { return request.cache_prompt; }
 
   int pending() const { return size() - length; }  // known, without a row
+  // Where a snapshot is to be kept: at the last whole quantum before the
+  // prompt's end (so that the same prompt has a hit, and still a token to
+  // evaluate), at its end, at every kSnapshotTokens and at `stops`.
+  bool snapshot_due(int position) const;
+  void add_stop(int position);
+  // The next such position behind `length`, at most size().
+  int next_stop() const;
+
   bool decodes() const { return pending() == 1; }
 
   // Logits of prompt positions are still wanted, from `scored` on. The last
@@ -90,6 +112,28 @@ struct Sequence {
   // Between two preemptions lies a quantum of progress.
   bool progressed() const { return length - length_admitted >= kQuantumTokens; }
 };
+
+inline int Sequence::next_stop() const {
+  const int before_end = (prompt_size - 1) / kQuantumTokens * kQuantumTokens;
+  int next = (length / kSnapshotTokens + 1) * kSnapshotTokens;
+  for (const int stop : {before_end, prompt_size})
+    if (stop > length) next = std::min(next, stop);
+  for (const int stop : stops)
+    if (stop > length) next = std::min(next, stop);
+  return std::min(next, size());
+}
+
+inline void Sequence::add_stop(int position) {
+  if (position <= length) return;
+  if (std::find(stops.begin(), stops.end(), position) == stops.end())
+    stops.push_back(position);
+}
+
+inline bool Sequence::snapshot_due(int position) const {
+  return position == (prompt_size - 1) / kQuantumTokens * kQuantumTokens ||
+         position == prompt_size || position % kSnapshotTokens == 0 ||
+         std::find(stops.begin(), stops.end(), position) != stops.end();
+}
 
 using SequencePtr = std::unique_ptr<Sequence>;
 

@@ -25,8 +25,12 @@ struct StepRow {
   std::vector<TokenId> tokens;  // not empty, all of them known
   std::vector<BlockId> blocks;  // table: row p lies in blocks[p / 256], for
                                 // every p < start + tokens.size()
-  int logits_wanted = 0;        // of the last so many tokens: 0 none, 1 the
-                                // last, tokens.size() all
+  // Snapshot models: the state at `start` is read from one slot (kNoSlot at 0:
+  // there is none yet), that behind the last token written to another.
+  SlotId slot_from = kNoSlot;
+  SlotId slot_to = kNoSlot;
+  int logits_wanted = 0;  // of the last so many tokens: 0 none, 1 the
+                          // last, tokens.size() all
 };
 
 struct StepPlan {

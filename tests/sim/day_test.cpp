@@ -55,13 +55,14 @@ struct Sums {
 
 class Day {
  public:
-  explicit Day(unsigned seed)
+  Day(unsigned seed, int slots)
       : rng_(seed),
-        runner_(runner_options()),
+        runner_(runner_options(slots)),
         loop_(runner_,
               {.parallel = kParallel,
                .context_tokens = kContext,
-               .block_count = kBlocks},
+               .block_count = kBlocks,
+               .slot_count = slots},
               [this] { return now_; }) {
     for (auto& text : system_prompts_) text = random_tokens(between(50, 450));
     wire_the_model();
@@ -119,11 +120,12 @@ class Day {
     RequestId last = 0;  // whose reply belongs to the conversation
   };
 
-  static FakeRunnerOptions runner_options() {
+  static FakeRunnerOptions runner_options(int slots) {
     FakeRunnerOptions options;
     options.vocabulary = kVocabulary;
     options.context_tokens = kContext;
     options.block_count = kBlocks;
+    options.slot_count = slots;
     return options;
   }
 
@@ -324,24 +326,24 @@ void tell_seed(int) {
   std::fprintf(stderr, "REPRISE_SEED=%d\n", static_cast<int>(current_seed));
 }
 
-void live_through(unsigned seed) {
+void live_through(unsigned seed, int slots) {
   SCOPED_TRACE(testing::Message() << "REPRISE_SEED=" << seed);
   current_seed = static_cast<int>(seed);
-  Day day(seed);
+  Day day(seed, slots);
   ASSERT_NO_THROW(day.run());
   if (testing::Test::HasFatalFailure()) return;
   day.check_records();
   const Sums sums = day.sums();
   const auto status = day.status();
   std::printf(
-      "day %u: %zu requests, %zu idle moments, %zu left waiting, %zu "
+      "day %u, %d slots: %zu requests, %zu idle moments, %zu left waiting, %zu "
       "computing, "
       "%zu replying, %zu failed; %zu of %zu prompt tokens reused, %zu blocks "
       "evicted, %zu preemptions, %zu steps\n",
-      seed, sums.requests, sums.idles, sums.left_waiting, sums.left_computing,
-      sums.left_replying, sums.failed, status.cached_tokens,
-      status.prompt_tokens, status.blocks_evicted, status.preemptions,
-      status.steps);
+      seed, slots, sums.requests, sums.idles, sums.left_waiting,
+      sums.left_computing, sums.left_replying, sums.failed,
+      status.cached_tokens, status.prompt_tokens, status.blocks_evicted,
+      status.preemptions, status.steps);
   // What the day is about did happen.
   EXPECT_GE(sums.requests, 5000u);
   EXPECT_GT(sums.idles, 500u);
@@ -353,7 +355,10 @@ void live_through(unsigned seed) {
   EXPECT_GT(status.cached_tokens, status.prompt_tokens / 10);
 }
 
-TEST(SimulatedDay, EveryRequestEndsOnceAndAsAlone) {
+// slots: snapshots that the model keeps, 0: its state can be cut anywhere.
+class SimulatedDay : public testing::TestWithParam<int> {};
+
+TEST_P(SimulatedDay, EveryRequestEndsOnceAndAsAlone) {
   const auto before = std::signal(SIGABRT, tell_seed);
   unsigned first = 1, count = 1;
   if (const char* seed = std::getenv("REPRISE_SEED"))
@@ -361,11 +366,16 @@ TEST(SimulatedDay, EveryRequestEndsOnceAndAsAlone) {
   else if (std::getenv("REPRISE_SOAK") != nullptr)
     count = 30;
   for (unsigned seed = first; seed < first + count; ++seed) {
-    live_through(seed);
+    live_through(seed, GetParam());
     if (testing::Test::HasFailure()) break;
   }
   std::signal(SIGABRT, before);
 }
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SimulatedDay, testing::Values(0, 20),
+                         [](const auto& info) {
+                           return info.param == 0 ? "RowsOnly" : "Snapshots";
+                         });
 
 }  // namespace
 }  // namespace reprise::sim

@@ -20,6 +20,7 @@ constexpr int kVocabulary = 32;
 struct Traffic {
   int requests = 10;
   int block_count = 12;
+  int slot_count = 0;
   int parallel = 4;
   int context_tokens = 1500;
   int reply_max = 300;
@@ -154,7 +155,8 @@ void run_world(int seed, const Traffic& traffic, Sums& sums) {
   current_seed = seed;
   SimWorld world({.parallel = traffic.parallel,
                   .context_tokens = traffic.context_tokens,
-                  .block_count = traffic.block_count},
+                  .block_count = traffic.block_count,
+                  .slot_count = traffic.slot_count},
                  kVocabulary);
   try {
     RandomTraffic(static_cast<unsigned>(seed), traffic).run(world);
@@ -229,6 +231,23 @@ TEST(SchedulerSim, RepliesThatOutgrowThePool) {
                                     .glitch = 0.002});
   if (!many_seeds()) return;
   EXPECT_GT(sums.preemptions, 50u);
+}
+
+// A model that keeps snapshots: every step goes from one slot to another.
+TEST(SchedulerSim, SnapshotsInARoomyPool) {
+  const auto sums =
+      run_worlds(150, {.requests = 14, .block_count = 40, .slot_count = 24});
+  if (!many_seeds()) return;
+  EXPECT_GT(sums.failed_steps, 100u);
+  EXPECT_GT(sums.cached_tokens, 10'000u);
+}
+
+TEST(SchedulerSim, SnapshotsAreShort) {
+  const auto sums =
+      run_worlds(150, {.requests = 14, .block_count = 12, .slot_count = 8});
+  if (!many_seeds()) return;
+  EXPECT_GT(sums.evictions, 1'000u);
+  EXPECT_GT(sums.cached_tokens, 1'000u);
 }
 
 TEST(SchedulerSim, ACrowd) {

@@ -47,6 +47,7 @@ class SimWorld {
   std::string wrong_scores(const Outcome& outcome) const;
 
   const int vocabulary_;
+  const bool snapshots_;
   Scheduler scheduler_;
   FakeRunner runner_;
   std::map<RequestId, Outcome> outcomes_;
