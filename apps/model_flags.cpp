@@ -110,7 +110,8 @@ ModelRunnerOptions runner_options(const ModelFlags& flags) {
   return {.model_path = flags.model,
           .device = flags.device,
           .dtype = flags.dtype,
-          .state_memory_bytes = flags.state_memory_bytes};
+          .state_memory_bytes = flags.state_memory_bytes,
+          .parallel = flags.parallel};
 }
 
 std::unique_ptr<Engine> start_engine(

@@ -61,41 +61,51 @@ mx::array pool_in(const std::shared_ptr<Mapping>& mapping, std::size_t offset,
   return mx::array(std::move(data), std::move(shape), dtype);
 }
 
-std::vector<std::vector<mx::array>> map_pools(const StateLayout& layout,
-                                              int block_count) {
+// Rows of each pool, by layer and family.
+std::vector<std::vector<int>> pool_rows(const StateLayout& layout,
+                                        int block_count, int slot_count) {
+  std::vector<std::vector<int>> rows(layout.size());
+  for (std::size_t l = 0; l < layout.size(); ++l)
+    for (const StateFamily& family : layout[l]) {
+      const int per_block = rows_per_block(family.growth);
+      rows[l].push_back(per_block > 0 ? per_block * block_count : slot_count);
+    }
+  return rows;
+}
+
+std::vector<std::vector<mx::array>> map_pools(
+    const StateLayout& layout, const std::vector<std::vector<int>>& rows) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto pool_bytes = [&](const StateFamily& family) {
-    return family.row_bytes() *
-           static_cast<std::size_t>(rows_per_block(family.growth)) *
-           static_cast<std::size_t>(block_count);
+  const auto pool_bytes = [&](std::size_t l, std::size_t f) {
+    return layout[l][f].row_bytes() * static_cast<std::size_t>(rows[l][f]);
   };
   std::size_t total = 0;
-  for (const LayerState& layer : layout)
-    for (const StateFamily& family : layer)
-      total += page + round_up(pool_bytes(family), page);
+  for (std::size_t l = 0; l < layout.size(); ++l)
+    for (std::size_t f = 0; f < layout[l].size(); ++f)
+      total += page + round_up(pool_bytes(l, f), page);
   auto mapping = std::make_shared<Mapping>(std::max(total, page));
 
   std::vector<std::vector<mx::array>> pools(layout.size());
   std::size_t offset = 0;
   for (std::size_t l = 0; l < layout.size(); ++l)
-    for (const StateFamily& family : layout[l]) {
-      const std::size_t bytes = pool_bytes(family);
-      const int rows = rows_per_block(family.growth) * block_count;
+    for (std::size_t f = 0; f < layout[l].size(); ++f) {
+      const std::size_t bytes = pool_bytes(l, f);
       pools[l].push_back(pool_in(mapping, offset + page, bytes,
-                                 {rows, family.row_elements}, family.dtype));
+                                 {rows[l][f], layout[l][f].row_elements},
+                                 layout[l][f].dtype));
       offset += page + round_up(bytes, page);
     }
   return pools;
 }
 
-std::vector<std::vector<mx::array>> allocate_pools(const StateLayout& layout,
-                                                   int block_count) {
+std::vector<std::vector<mx::array>> allocate_pools(
+    const StateLayout& layout, const std::vector<std::vector<int>>& rows) {
   std::vector<std::vector<mx::array>> pools(layout.size());
   std::vector<mx::array> all;
   for (std::size_t l = 0; l < layout.size(); ++l)
-    for (const StateFamily& family : layout[l]) {
-      const int rows = rows_per_block(family.growth) * block_count;
-      pools[l].push_back(mx::zeros({rows, family.row_elements}, family.dtype));
+    for (std::size_t f = 0; f < layout[l].size(); ++f) {
+      pools[l].push_back(mx::zeros({rows[l][f], layout[l][f].row_elements},
+                                   layout[l][f].dtype));
       all.push_back(pools[l].back());
     }
   mx::eval(all);
@@ -104,21 +114,21 @@ std::vector<std::vector<mx::array>> allocate_pools(const StateLayout& layout,
 
 }  // namespace
 
-BlockPools::BlockPools(StateLayout layout, int block_count)
-    : layout_(std::move(layout)), block_count_(block_count) {
+BlockPools::BlockPools(StateLayout layout, int block_count, int slot_count)
+    : layout_(std::move(layout)),
+      block_count_(block_count),
+      slot_count_(slot_count) {
   if (block_count < 1)
     throw std::invalid_argument(fmt::format(
         "[state] {} blocks hold no state: raise --state-memory to at least {}",
         block_count, format_size(block_bytes(layout_))));
-  for (const LayerState& layer : layout_)
-    for (const StateFamily& family : layer)
-      if (rows_per_block(family.growth) == 0)
-        throw std::invalid_argument(fmt::format(
-            "[state] family '{}' is a snapshot, which has no blocks",
-            family.name));
+  if ((slot_count > 0) != (snapshot_bytes(layout_) > 0))
+    throw std::invalid_argument(
+        fmt::format("[state] {} slots for snapshots of {}", slot_count,
+                    format_size(snapshot_bytes(layout_))));
+  const auto rows = pool_rows(layout_, block_count, slot_count);
   const bool on_cpu = mx::default_device().type == mx::Device::DeviceType::cpu;
-  pools_ = on_cpu ? map_pools(layout_, block_count)
-                  : allocate_pools(layout_, block_count);
+  pools_ = on_cpu ? map_pools(layout_, rows) : allocate_pools(layout_, rows);
 }
 
 }  // namespace reprise

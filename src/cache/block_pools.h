@@ -1,6 +1,7 @@
-// The memory of all state: one pool [blocks * rows a block, row elements] for
-// each family of each layer, made once and never moved. What a pool's rows
-// mean is known by whoever holds block ids (prefix/block_allocator.h).
+// The memory of all state: one pool for each family of each layer, made once
+// and never moved: [blocks * rows a block, row elements], and for a Snapshot
+// family [slots, row elements]. What a pool's rows mean is known by whoever
+// holds ids of blocks and slots (prefix/block_allocator.h).
 //
 // On the CPU the pools are one private mapping: a page costs memory from its
 // first write on, and not before. Elsewhere they are MLX arrays. The handles
@@ -21,19 +22,22 @@ namespace reprise {
 
 class BlockPools {
  public:
-  // Throws std::invalid_argument for a layout that cannot be kept in blocks
-  // (Snapshot families), std::runtime_error when the address space is short.
-  BlockPools(StateLayout layout, int block_count);
+  // slot_count: 0 where no family is a Snapshot. Throws std::invalid_argument
+  // for counts that do not fit the layout, std::runtime_error when the address
+  // space is short.
+  BlockPools(StateLayout layout, int block_count, int slot_count = 0);
 
   const mlx::core::array& pool(int layer, int family) const {
     return pools_[layer][family];
   }
   int block_count() const { return block_count_; }
+  int slot_count() const { return slot_count_; }
   const StateLayout& layout() const { return layout_; }
 
  private:
   const StateLayout layout_;
   const int block_count_;
+  const int slot_count_;
   std::vector<std::vector<mlx::core::array>> pools_;
 };
 

@@ -58,9 +58,23 @@ TEST(BlockPools, PoolsDoNotOverlap) {
     }
 }
 
-TEST(BlockPools, RefusesWhatHasNoBlocks) {
+TEST(BlockPools, SnapshotsHaveASlotEach) {
+  mx::set_default_device(mx::Device::cpu);
+  const BlockPools pools({{{"recurrent", Snapshot{}, 100, mx::float32},
+                           {"tail", Snapshot{}, 6, mx::bfloat16}},
+                          {{"keys", PerToken{}, 8, mx::float32}}},
+                         2, 7);
+  EXPECT_EQ(pools.pool(0, 0).shape(), (mx::Shape{7, 100}));
+  EXPECT_EQ(pools.pool(0, 1).shape(), (mx::Shape{7, 6}));
+  EXPECT_EQ(pools.pool(1, 0).shape(), (mx::Shape{512, 8}));
+  EXPECT_EQ(block_bytes(pools.layout()), 256u * 8 * 4);
+  EXPECT_EQ(snapshot_bytes(pools.layout()), 400u + 12);
+}
+
+TEST(BlockPools, RefusesCountsThatDoNotFitTheLayout) {
   EXPECT_THROW(BlockPools({{{"recurrent", Snapshot{}, 8, mx::float32}}}, 4),
                std::invalid_argument);
+  EXPECT_THROW(BlockPools(layout_of(1, 8), 4, 2), std::invalid_argument);
   EXPECT_THROW(BlockPools(layout_of(1, 8), 0), std::invalid_argument);
 }
 

@@ -1,5 +1,9 @@
 #include "cache/state_layout.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
 namespace reprise {
 
 std::size_t block_bytes(const StateLayout& layout) {
@@ -40,6 +44,32 @@ std::size_t snapshot_bytes(const LayerState& layer) {
     if (std::holds_alternative<Snapshot>(family.growth))
       bytes += family.row_bytes();
   return bytes;
+}
+
+std::size_t snapshot_bytes(const StateLayout& layout) {
+  std::size_t bytes = 0;
+  for (const LayerState& layer : layout) bytes += snapshot_bytes(layer);
+  return bytes;
+}
+
+PoolSizes share_out(const StateLayout& layout, std::size_t bytes,
+                    int parallel) {
+  // A pool's rows are counted in 32 bits by MLX's shapes.
+  constexpr std::size_t kMax =
+      std::numeric_limits<std::int32_t>::max() / kBlockTokens;
+  // A model of recurrences alone has blocks for the tokens' sake.
+  const std::size_t block = std::max<std::size_t>(block_bytes(layout), 1);
+  const std::size_t slot = snapshot_bytes(layout);
+  const auto blocks_in = [&](std::size_t room) {
+    return static_cast<int>(std::min(room / block, kMax));
+  };
+  if (slot == 0) return {.blocks = blocks_in(bytes), .slots = 0};
+  const auto working = static_cast<std::size_t>(2 * parallel);
+  if (bytes < working * slot) return {};
+  const std::size_t rest = bytes - working * slot;
+  const std::size_t kept = std::min(rest / 2 / slot, kMax);
+  return {.blocks = blocks_in(rest - kept * slot),
+          .slots = static_cast<int>(working + kept)};
 }
 
 }  // namespace reprise

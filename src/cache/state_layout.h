@@ -39,5 +39,16 @@ double token_bytes(const LayerState& layer);
 
 // Bytes that are copied for each snapshot of a sequence: Snapshot families.
 std::size_t snapshot_bytes(const LayerState& layer);
+std::size_t snapshot_bytes(const StateLayout& layout);
+
+// How --state-memory is shared out. A model without snapshots has blocks only.
+// Others have two slots for each of `parallel` sequences, and of what is left
+// blocks and further slots, for the prefix cache, take half each.
+struct PoolSizes {
+  int blocks = 0;
+  int slots = 0;
+};
+// `bytes` is what there is; blocks is 0 where not even one fits.
+PoolSizes share_out(const StateLayout& layout, std::size_t bytes, int parallel);
 
 }  // namespace reprise

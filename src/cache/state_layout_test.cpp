@@ -28,5 +28,23 @@ TEST(StateLayout, BlocksHoldNoSnapshots) {
   EXPECT_EQ(block_bytes({kEveryKind}), 256u * 32 + 256 * 16 + 64 * 4);
 }
 
+// 64 KiB a block, 400 bytes a snapshot.
+TEST(ShareOut, SequencesFirstThenHalfAndHalf) {
+  const StateLayout layout = {
+      {{"recurrent", Snapshot{}, 100, mlx::core::float32}},
+      {{"keys", PerToken{}, 64, mlx::core::float32}}};
+  const auto sizes = share_out(layout, 3200 + 20 * 65536, 4);
+  EXPECT_EQ(sizes.slots, 8 + 10 * 65536 / 400);
+  EXPECT_EQ(sizes.blocks, 10);
+  EXPECT_EQ(share_out(layout, 3199, 4).blocks, 0);
+  EXPECT_EQ(share_out(layout, 3200 + 65535, 4).blocks, 0);
+}
+
+TEST(ShareOut, WithoutSnapshotsAllIsBlocks) {
+  const StateLayout layout = {{{"keys", PerToken{}, 64, mlx::core::float32}}};
+  EXPECT_EQ(share_out(layout, 10 * 65536 + 5, 4).blocks, 10);
+  EXPECT_EQ(share_out(layout, 10 * 65536 + 5, 4).slots, 0);
+}
+
 }  // namespace
 }  // namespace reprise

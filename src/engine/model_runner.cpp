@@ -32,24 +32,26 @@ namespace mx = mlx::core;
 // auto takes. Pages of it cost nothing before they are used.
 constexpr double kAutoStateShare = 0.4;
 
-int blocks_that_fit(const StateLayout& layout, std::size_t budget_bytes) {
-  const std::size_t each = block_bytes(layout);
-  CHECK(each > 0);
+PoolSizes pool_sizes(const StateLayout& layout,
+                     const ModelRunnerOptions& options) {
   const std::size_t bytes =
-      budget_bytes > 0
-          ? budget_bytes
+      options.state_memory_bytes > 0
+          ? options.state_memory_bytes
           : static_cast<std::size_t>(kAutoStateShare *
                                      static_cast<double>(available_bytes()));
-  // A pool's rows are counted in 32 bits by MLX's shapes.
-  const std::size_t max =
-      std::numeric_limits<std::int32_t>::max() / kBlockTokens;
-  const std::size_t count = std::min(bytes / each, max);
-  if (count == 0)
+  const PoolSizes sizes = share_out(layout, bytes, options.parallel);
+  if (sizes.blocks > 0) return sizes;
+  const std::size_t slot = snapshot_bytes(layout);
+  if (slot == 0)
     throw std::runtime_error(fmt::format(
         "--state-memory {} holds no block of this model's state: one block of "
         "{} tokens takes {}",
-        format_size(bytes), kBlockTokens, format_size(each)));
-  return static_cast<int>(count);
+        format_size(bytes), kBlockTokens, format_size(block_bytes(layout))));
+  throw std::runtime_error(fmt::format(
+      "--state-memory {} is too small for this model: each of {} requests at "
+      "once (--parallel) needs two snapshots of {}, and {} tokens take {}",
+      format_size(bytes), options.parallel, format_size(slot), kBlockTokens,
+      format_size(block_bytes(layout))));
 }
 
 // Weights that the model ignores may be what makes it another model.
@@ -65,10 +67,10 @@ void log_unread(const Checkpoint& checkpoint) {
 
 class ModelRunner : public Runner {
  public:
-  ModelRunner(std::unique_ptr<Model> model, int block_count, mx::Dtype dtype,
-              mx::Device::DeviceType device)
+  ModelRunner(std::unique_ptr<Model> model, const PoolSizes& sizes,
+              mx::Dtype dtype, mx::Device::DeviceType device)
       : model_(std::move(model)),
-        pools_(model_->state_layout(), block_count),
+        pools_(model_->state_layout(), sizes.blocks, sizes.slots),
         dtype_(dtype),
         device_(device) {}
 
@@ -78,6 +80,8 @@ class ModelRunner : public Runner {
             .context_tokens = shape.context_tokens,
             .block_count = pools_.block_count(),
             .block_bytes = block_bytes(pools_.layout()),
+            .slot_count = pools_.slot_count(),
+            .slot_bytes = snapshot_bytes(pools_.layout()),
             .device = device_ == mx::Device::DeviceType::cpu ? "cpu" : "gpu",
             .dtype = dtype_name(dtype_)};
   }
@@ -134,13 +138,16 @@ std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
   if (!checkpoint) throw std::runtime_error(checkpoint.error().message);
   auto model = make_model(**checkpoint, {.dtype = dtype});
   log_unread(**checkpoint);
-  const int blocks =
-      blocks_that_fit(model->state_layout(), options.state_memory_bytes);
+  const StateLayout layout = model->state_layout();
+  const PoolSizes sizes = pool_sizes(layout, options);
   spdlog::info(
       "loaded {} of weights; state: {} blocks of {} tokens, {} each, reserved",
-      format_size((*checkpoint)->weight_bytes()), blocks, kBlockTokens,
-      format_size(block_bytes(model->state_layout())));
-  return std::make_unique<ModelRunner>(std::move(model), blocks, dtype, device);
+      format_size((*checkpoint)->weight_bytes()), sizes.blocks, kBlockTokens,
+      format_size(block_bytes(layout)));
+  if (sizes.slots > 0)
+    spdlog::info("snapshots: {} of {}, reserved", sizes.slots,
+                 format_size(snapshot_bytes(layout)));
+  return std::make_unique<ModelRunner>(std::move(model), sizes, dtype, device);
 }
 
 std::string describe_backend(const std::string& device) {

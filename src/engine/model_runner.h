@@ -16,6 +16,7 @@ struct ModelRunnerOptions {
   std::string device = "auto";         // auto, cpu, gpu
   std::string dtype = "auto";          // auto, float32, bfloat16, float16
   std::size_t state_memory_bytes = 0;  // 0: auto, see docs/architecture.md
+  int parallel = 4;  // sequences that must be able to run at once
 };
 
 // Opens the checkpoint, builds the model, reserves the pools. Throws

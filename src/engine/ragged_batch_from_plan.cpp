@@ -28,7 +28,9 @@ PlannedStep planned_step(const StepPlan& plan) {
     batch->spans.push_back({.first_row = batch->tokens,
                             .row_count = count,
                             .start = row.start,
-                            .blocks = {row.blocks.begin(), row.blocks.end()}});
+                            .blocks = {row.blocks.begin(), row.blocks.end()},
+                            .slot_from = row.slot_from,
+                            .slot_to = row.slot_to});
     for (int i = 0; i < count; ++i)
       batch->pool_rows.push_back(pool_row(row, row.start + i));
     step.token_ids.insert(step.token_ids.end(), row.tokens.begin(),
