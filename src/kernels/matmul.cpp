@@ -32,6 +32,7 @@ class Matmul : public cpu::HostPrimitive {
     task.x_row_bytes = rows.row_bytes;
     task.rows = x.shape(0);
     task.type = element_type(x.dtype());
+    task.out_type = element_type(out.dtype());
     task.w = bits_ == 0
                  ? weight_matrix(inputs[1], stream())
                  : weight_matrix(QuantizedMatrix{inputs[1], inputs[2],
@@ -63,27 +64,39 @@ void check_x(const array& x, int columns) {
         "[matmul] x has {} columns, the weights have {}", x.shape(1), columns));
 }
 
-array product(const array& x, int columns, std::vector<array> inputs, int bits,
-              int group_size) {
-  return array({x.shape(0), columns}, x.dtype(),
-               std::make_shared<Matmul>(bits, group_size), std::move(inputs));
+void check_out(mx::Dtype out) {
+  if (!is_float(out))
+    throw std::invalid_argument(
+        "[matmul] products come as float32, bfloat16 or float16");
 }
 
 }  // namespace
 
 array matmul(const array& x, const array& w) {
-  check_matrix("matmul", w);
-  check_x(x, w.shape(1));
-  if (!cpu::on_cpu()) return plain::matmul(x, w);
-  return product(x, w.shape(0), {x, w}, 0, 0);
+  return matmul(x, w, x.dtype());
 }
 
 array matmul(const array& x, const QuantizedMatrix& w) {
+  return matmul(x, w, x.dtype());
+}
+
+array matmul(const array& x, const array& w, mx::Dtype out) {
+  check_matrix("matmul", w);
+  check_x(x, w.shape(1));
+  check_out(out);
+  if (!cpu::on_cpu()) return plain::matmul(x, w, out);
+  return array({x.shape(0), w.shape(0)}, out, std::make_shared<Matmul>(0, 0),
+               {x, w});
+}
+
+array matmul(const array& x, const QuantizedMatrix& w, mx::Dtype out) {
   check_matrix("matmul", w);
   check_x(x, w.columns());
-  if (!cpu::on_cpu()) return plain::matmul(x, w);
-  return product(x, w.rows(), {x, w.words, w.scales, w.biases}, w.bits,
-                 w.group_size);
+  check_out(out);
+  if (!cpu::on_cpu()) return plain::matmul(x, w, out);
+  return array({x.shape(0), w.rows()}, out,
+               std::make_shared<Matmul>(w.bits, w.group_size),
+               {x, w.words, w.scales, w.biases});
 }
 
 }  // namespace reprise::kernels

@@ -313,7 +313,7 @@ TEST(Matmul, ReadsNothingPastTheEnd) {
         cpu::set_isa(isa);
         const int element_bits = bits == 0 ? 16 : bits;
         cpu::MatmulTask task;
-        task.type = task.w.type = cpu::ElementType::bfloat16;
+        task.type = task.out_type = task.w.type = cpu::ElementType::bfloat16;
         task.w.rows = kWeightRows;
         task.w.columns = columns;
         task.w.bits = bits;

@@ -40,6 +40,9 @@ struct QuantizedMatrix {
 // x [M, K] · wᵀ with w [N, K] → [M, N]. w: float32, bfloat16 or float16.
 array matmul(const array& x, const array& w);
 array matmul(const array& x, const QuantizedMatrix& w);
+// The same, rounded to `out` instead of x's dtype.
+array matmul(const array& x, const array& w, mlx::core::Dtype out);
+array matmul(const array& x, const QuantizedMatrix& w, mlx::core::Dtype out);
 
 // Rows `ids` (int32 [T]) of a [N, K] matrix, as `dtype` [T, K]. An id that is
 // no row fails the evaluation, not the call.
@@ -47,11 +50,43 @@ array take_rows(const array& w, const array& ids, mlx::core::Dtype dtype);
 array take_rows(const QuantizedMatrix& w, const array& ids,
                 mlx::core::Dtype dtype);
 
-// x / sqrt(mean(x²) + eps) * weight, over the last axis. weight [dim].
+// Norms of each head by itself, a head being the weight's length (or
+// head_dim): x [rows, heads * head_dim].
+
+// x / sqrt(mean(x²) + eps) * weight.
 array rms_norm(const array& x, const array& weight, float eps);
 
-// silu(gate) * up, element by element.
+// x / sqrt(mean(x²) + eps).
+array unweighted_rms_norm(const array& x, int head_dim, float eps);
+
+// x / sqrt(mean(x²) + eps) * weight * σ(gate), the gate as x.
+array gated_rms_norm(const array& x, const array& weight, const array& gate,
+                     float eps);
+
+// (x - mean) / sqrt(variance + eps) * weight + bias.
+array layer_norm(const array& x, const array& weight, const array& bias,
+                 float eps);
+
+// x / sqrt(Σx² + eps) * factor.
+array l2_norm(const array& x, int head_dim, float eps, float factor);
+
+// Element by element, operands of the same shape and dtype.
+
+// silu(gate) * up; with a limit, silu(min(gate, limit)) times up cut to
+// -limit..limit.
 array swiglu(const array& gate, const array& up);
+array swiglu(const array& gate, const array& up, float limit);
+
+// gelu(gate) * up, with GELU's approximation by tanh.
+array geglu(const array& gate, const array& up);
+
+// x * σ(gate).
+array sigmoid_gate(const array& x, const array& gate);
+
+// σ(x); x * factor; cap * tanh(x / cap).
+array sigmoid(const array& x);
+array scale(const array& x, float factor);
+array softcap(const array& x, float cap);
 
 // a + b, element by element, same shape and dtype.
 array add(const array& a, const array& b);

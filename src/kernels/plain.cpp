@@ -6,22 +6,6 @@ namespace reprise::kernels::plain {
 
 namespace mx = mlx::core;
 
-array rms_norm(const array& x, const array& weight, float eps) {
-  const auto wide = mx::astype(x, mx::float32);
-  const auto mean = mx::mean(mx::square(wide), -1, /* keepdims= */ true);
-  const auto inverse = mx::rsqrt(mx::add(mean, array(eps)));
-  const auto scaled = mx::multiply(mx::multiply(wide, inverse),
-                                   mx::astype(weight, mx::float32));
-  return mx::astype(scaled, x.dtype());
-}
-
-array swiglu(const array& gate, const array& up) {
-  const auto g = mx::astype(gate, mx::float32);
-  const auto u = mx::astype(up, mx::float32);
-  return mx::astype(mx::multiply(mx::multiply(g, mx::sigmoid(g)), u),
-                    gate.dtype());
-}
-
 array add(const array& a, const array& b) {
   return mx::add(a, b);
 }

@@ -6,17 +6,32 @@
 #include <optional>
 #include <vector>
 
+#include "kernels/experts.h"
 #include "kernels/ops.h"
 
 namespace reprise::kernels::plain {
 
 array matmul(const array& x, const array& w);
 array matmul(const array& x, const QuantizedMatrix& w);
+array matmul(const array& x, const array& w, mlx::core::Dtype out);
+array matmul(const array& x, const QuantizedMatrix& w, mlx::core::Dtype out);
 array take_rows(const array& w, const array& ids, mlx::core::Dtype dtype);
 array take_rows(const QuantizedMatrix& w, const array& ids,
                 mlx::core::Dtype dtype);
 array rms_norm(const array& x, const array& weight, float eps);
+array unweighted_rms_norm(const array& x, int head_dim, float eps);
+array gated_rms_norm(const array& x, const array& weight, const array& gate,
+                     float eps);
+array layer_norm(const array& x, const array& weight, const array& bias,
+                 float eps);
+array l2_norm(const array& x, int head_dim, float eps, float factor);
 array swiglu(const array& gate, const array& up);
+array swiglu(const array& gate, const array& up, float limit);
+array geglu(const array& gate, const array& up);
+array sigmoid_gate(const array& x, const array& gate);
+array sigmoid(const array& x);
+array scale(const array& x, float factor);
+array softcap(const array& x, float cap);
 array add(const array& a, const array& b);
 array rope(const array& x, const array& cos, const array& sin,
            const RopeShape& shape);
@@ -26,5 +41,13 @@ array attention(const array& q, const std::vector<StateRows>& keys,
                 const StateRows& values, const RaggedBatchPtr& batch,
                 const AttentionShape& shape,
                 const std::optional<array>& sinks = std::nullopt);
+
+array expert_matmul(const array& x, const array& w, const array& ids);
+array expert_matmul(const array& x, const QuantizedExperts& w,
+                    const array& ids);
+array expert_sum(const array& y, const array& weights);
+Routing route(const array& logits, const RoutingRule& rule,
+              const std::optional<array>& bias = {},
+              const std::optional<array>& expert_scale = {});
 
 }  // namespace reprise::kernels::plain

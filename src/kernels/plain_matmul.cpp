@@ -20,19 +20,26 @@ mx::Dtype product_type(const array& x) {
 }  // namespace
 
 array matmul(const array& x, const array& w) {
-  const auto type = product_type(x);
-  return mx::astype(
-      mx::matmul(mx::astype(x, type), mx::transpose(mx::astype(w, type))),
-      x.dtype());
+  return plain::matmul(x, w, x.dtype());
 }
 
 array matmul(const array& x, const QuantizedMatrix& w) {
+  return plain::matmul(x, w, x.dtype());
+}
+
+array matmul(const array& x, const array& w, mx::Dtype out) {
+  const auto type = product_type(x);
+  return mx::astype(
+      mx::matmul(mx::astype(x, type), mx::transpose(mx::astype(w, type))), out);
+}
+
+array matmul(const array& x, const QuantizedMatrix& w, mx::Dtype out) {
   const auto type = product_type(x);
   return mx::astype(
       mx::quantized_matmul(
           mx::astype(x, type), w.words, mx::astype(w.scales, type),
           mx::astype(w.biases, type), /*transpose=*/true, w.group_size, w.bits),
-      x.dtype());
+      out);
 }
 
 array take_rows(const array& w, const array& ids, mx::Dtype dtype) {

@@ -35,6 +35,18 @@ class HostPrimitive : public mlx::core::UnaryPrimitive {
   }
 };
 
+// For operations with several outputs; build them with array::make_arrays.
+class HostMultiPrimitive : public mlx::core::Primitive {
+ public:
+  HostMultiPrimitive() : Primitive(current_stream()) {}
+
+  void eval_gpu(const std::vector<mlx::core::array>&,
+                std::vector<mlx::core::array>&) override {
+    throw std::runtime_error(std::string("[") + name() +
+                             "] runs on the CPU only");
+  }
+};
+
 // Throws std::invalid_argument "[op] ..." for what is not a floating type of
 // 16 or 32 bits.
 ElementType element_type(mlx::core::Dtype dtype, const char* op);

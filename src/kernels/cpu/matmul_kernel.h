@@ -183,8 +183,8 @@ inline void few_rows_of(const MatmulTask& task, const float* x,
     for (; n < here; ++n)
       few_weights<kRows, 1>(task.w, first + n, x, stride, &sums[0][n]);
     for (int r = 0; r < kRows; ++r)
-      narrow(sums[r], here, task.type, task.out,
-             std::int64_t{tile.row + r} * task.w.rows + first);
+      narrow(sums[r], here, task.out_type, task.out,
+             task.out_offset(tile.row + r, first));
   }
 }
 
@@ -299,8 +299,8 @@ void many_rows(const MatmulTask& task, const float* x, const Tile& tile,
     multiply_panel(w, x, panel, b, expanded);
   }
   for (int r = 0; r < tile.rows; ++r)
-    narrow(result + r * kTileWeights, tile.weights, task.type, task.out,
-           std::int64_t{tile.row + r} * w.rows + tile.weight);
+    narrow(result + r * kTileWeights, tile.weights, task.out_type, task.out,
+           task.out_offset(tile.row + r, tile.weight));
 }
 
 // ---- Rows ---------------------------------------------------------------

@@ -6,7 +6,7 @@
 // sums in float32, where lane l takes k = 16 i + l for ascending i, each by one
 // fused multiply-add; past the end of K both factors are zero; then the lanes
 // are added in the tree of sum() (vec16.h). A quantized weight is
-// fma(field, scale, bias) in float32. The sum is rounded to x's type.
+// fma(field, scale, bias) in float32. The sum is rounded to out's type.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +38,18 @@ struct MatmulTask {
   const char* x = nullptr;  // [rows, w.columns]
   std::int64_t x_row_bytes = 0;
   int rows = 0;
-  ElementType type = ElementType::float32;  // of x and out
+  ElementType type = ElementType::float32;  // of x
+  ElementType out_type = ElementType::float32;
   WeightMatrix w;
   char* out = nullptr;  // [rows, w.rows], contiguous
+  // Which row of out each row of x has; null: the same.
+  const std::int32_t* out_rows = nullptr;
+
+  // Where results of row `row` begin, from weight `weight` on, in elements.
+  std::int64_t out_offset(int row, int weight) const {
+    const std::int64_t at = out_rows == nullptr ? row : out_rows[row];
+    return at * w.rows + weight;
+  }
 };
 
 // All of a task, on the threads of thread_pool.h.

@@ -13,21 +13,36 @@ struct RowOperation {
   const char* name;
   // Runs rows [begin, end) with the instruction set in use.
   void (*run)(const RowTask& task, int begin, int end);
-  // Elements from which threads are worth their while: some 30 µs of one.
+  // Elements of out from which threads are worth their while: some 30 µs of
+  // one.
   std::int64_t parallel_elements;
 };
 
-// The output has the shape and dtype of operands[0], [rows, dim]; there are
-// two or three operands, a, b and c of the task. `shape` holds what else the
+// Operands are a, b, c and d of the task, one to four of them. The output has
+// the shape and dtype of operands[0], [rows, dim]. `shape` holds what else the
 // task needs.
 mlx::core::array row_operation(const RowOperation& operation,
                                const RowTask& shape,
                                std::vector<mlx::core::array> operands);
 
-// The operations.
-extern const RowOperation kRmsNorm;
-extern const RowOperation kSwiglu;
-extern const RowOperation kAdd;
+// The same with an output of another shape or dtype.
+struct RowOutput {
+  int rows = 0;
+  int dim = 0;
+  mlx::core::Dtype dtype = mlx::core::float32;
+};
+mlx::core::array row_operation(const RowOperation& operation,
+                               const RowTask& shape,
+                               std::vector<mlx::core::array> operands,
+                               const RowOutput& out);
+
+// The operations, by the names of row_task.h.
+extern const RowOperation kRmsNorm, kUnweightedRmsNorm, kGatedRmsNorm,
+    kLayerNorm, kL2Norm;
+extern const RowOperation kSwiglu, kLimitedSwiglu, kGeglu, kGate, kAdd,
+    kSigmoid, kScale, kSoftcap, kDecay;
 extern const RowOperation kRope;
+extern const RowOperation kExpertSum, kHyperMix, kHyperIn, kHyperOut,
+    kHyperMean;
 
 }  // namespace reprise::kernels::cpu
