@@ -1,12 +1,18 @@
 #include "weights/checkpoint.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <mlx/ops.h>
 #include <mlx/utils.h>
 
+#include <cstring>
 #include <filesystem>
 #include <sstream>
+#include <stdexcept>
 
+#include "base/check.h"
 #include "weights/gguf_checkpoint.h"
+#include "weights/mapped_array.h"
 #include "weights/safetensors_checkpoint.h"
 
 namespace reprise {
@@ -16,7 +22,8 @@ Result<std::unique_ptr<Checkpoint>> Checkpoint::open(const std::string& path,
   namespace fs = std::filesystem;
   std::error_code failed;
   const fs::file_status status = fs::status(path, failed);
-  if (fs::is_directory(status)) return open_safetensors_checkpoint(path);
+  if (fs::is_directory(status))
+    return open_safetensors_checkpoint(path, contents);
   if (fs::is_regular_file(status)) {
     if (fs::path(path).extension() == ".safetensors")
       return Error{
@@ -60,6 +67,32 @@ std::optional<QuantizedTensor> Checkpoint::quantized(
     for (const char* part : {".weight", ".scales", ".biases"})
       given_.insert(module + part);
   return result;
+}
+
+mlx::core::array Checkpoint::stacked(
+    const std::vector<std::string>& names) const {
+  CHECK(!names.empty());
+  const auto first = tensor(names[0]);
+  mlx::core::Shape shape = first.shape();
+  shape.insert(shape.begin(), static_cast<int>(names.size()));
+  std::optional<mlx::core::array> result;
+  if (contents_ == Contents::values)
+    result = unfilled_array(shape, first.dtype());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    auto part = tensor(names[i]);
+    if (part.shape() != first.shape() || part.dtype() != first.dtype())
+      throw std::runtime_error(fmt::format(
+          "tensor '{}' is {} [{}], unlike '{}', which is {} [{}]", names[i],
+          dtype_name(part.dtype()), fmt::join(part.shape(), ", "), names[0],
+          dtype_name(first.dtype()), fmt::join(first.shape(), ", ")));
+    if (!result) continue;
+    part = mlx::core::contiguous(part);
+    part.eval();
+    std::memcpy(result->data<char>() + i * part.nbytes(), part.data<char>(),
+                part.nbytes());
+    release(names[i]);
+  }
+  return result ? *result : mlx::core::zeros(shape, first.dtype());
 }
 
 std::vector<std::string> Checkpoint::unread() const {

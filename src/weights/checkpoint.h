@@ -61,6 +61,11 @@ class Checkpoint {
   // when it is missing, or quantized.
   mlx::core::array tensor(const std::string& name) const;
 
+  // Plain tensors of one shape and type as one, [names, ...]: a copy, made at
+  // once; with Contents::shapes, of the shape alone. Throws as tensor(), and
+  // for a tensor that is unlike the first.
+  mlx::core::array stacked(const std::vector<std::string>& names) const;
+
   // The matrix of a module ("model.layers.0.mlp.up_proj") if it is stored
   // quantized: "<module>.weight" with "<module>.scales", or a quantized GGUF
   // tensor (Q4_0, Q4_1, Q8_0: repacked without loss, group 32). Empty if the
@@ -72,9 +77,15 @@ class Checkpoint {
   std::vector<std::string> unread() const;
 
  protected:
+  explicit Checkpoint(Contents contents) : contents_(contents) {}
+
   virtual mlx::core::array load_tensor(const std::string& name) const = 0;
   virtual std::optional<QuantizedTensor> load_quantized(
       const std::string& module) const = 0;
+  // The tensor was copied: its pages of the file are not needed soon.
+  virtual void release(const std::string& name) const = 0;
+
+  const Contents contents_;
 
  private:
   mutable std::set<std::string> given_;

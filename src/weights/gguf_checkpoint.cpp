@@ -42,10 +42,10 @@ class GgufCheckpoint final : public Checkpoint {
  public:
   GgufCheckpoint(std::shared_ptr<const MappedFile> file, nlohmann::json config,
                  std::map<std::string, GgufTensor> tensors, Contents contents)
-      : file_(std::move(file)),
+      : Checkpoint(contents),
+        file_(std::move(file)),
         config_(std::move(config)),
-        tensors_(std::move(tensors)),
-        contents_(contents) {}
+        tensors_(std::move(tensors)) {}
 
   const nlohmann::json& config() const override { return config_; }
 
@@ -59,6 +59,10 @@ class GgufCheckpoint final : public Checkpoint {
   array load_tensor(const std::string& name) const override;
   std::optional<QuantizedTensor> load_quantized(
       const std::string& module) const override;
+  void release(const std::string& name) const override {
+    const GgufTensor& tensor = find(name);
+    release_pages(*file_, tensor.offset, tensor.bytes);
+  }
 
  private:
   const GgufTensor& find(const std::string& name) const;
@@ -73,7 +77,6 @@ class GgufCheckpoint final : public Checkpoint {
   const std::shared_ptr<const MappedFile> file_;
   const nlohmann::json config_;
   const std::map<std::string, GgufTensor> tensors_;  // Hugging Face's names
-  const Contents contents_;
 };
 
 std::vector<TensorInfo> GgufCheckpoint::tensors() const {

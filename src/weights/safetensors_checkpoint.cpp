@@ -56,8 +56,9 @@ mlx::core::Dtype mlx_dtype(SafetensorsType type) {
 class SafetensorsCheckpoint final : public Checkpoint {
  public:
   SafetensorsCheckpoint(std::string folder, json config, Entries entries,
-                        Settings quantized)
-      : folder_(std::move(folder)),
+                        Settings quantized, Contents contents)
+      : Checkpoint(contents),
+        folder_(std::move(folder)),
         config_(std::move(config)),
         entries_(std::move(entries)),
         quantized_(std::move(quantized)) {}
@@ -92,6 +93,11 @@ class SafetensorsCheckpoint final : public Checkpoint {
                            .biases = load(find(module + ".biases")),
                            .group_size = settings->second.group_size,
                            .bits = settings->second.bits};
+  }
+
+  void release(const std::string& name) const override {
+    const Entry& entry = find(name);
+    release_pages(*entry.file, entry.tensor.offset, entry.tensor.bytes);
   }
 
  private:
@@ -310,7 +316,7 @@ Result<Settings> read_quantization(const json& config, const Entries& entries) {
 }  // namespace
 
 Result<std::unique_ptr<Checkpoint>> open_safetensors_checkpoint(
-    const std::string& folder) {
+    const std::string& folder, Checkpoint::Contents contents) {
   auto config = read_json(fs::path(folder) / "config.json");
   if (!config) return config.error();
   std::error_code none;
@@ -321,7 +327,8 @@ Result<std::unique_ptr<Checkpoint>> open_safetensors_checkpoint(
   auto quantized = read_quantization(*config, *entries);
   if (!quantized) return quantized.error();
   return std::unique_ptr<Checkpoint>(std::make_unique<SafetensorsCheckpoint>(
-      folder, std::move(*config), std::move(*entries), std::move(*quantized)));
+      folder, std::move(*config), std::move(*entries), std::move(*quantized),
+      contents));
 }
 
 }  // namespace reprise

@@ -12,6 +12,7 @@ namespace reprise {
 // As Checkpoint::open, for a folder. With model.safetensors.index.json, the
 // tensors that it lists; without, those of all model*.safetensors.
 Result<std::unique_ptr<Checkpoint>> open_safetensors_checkpoint(
-    const std::string& folder);
+    const std::string& folder,
+    Checkpoint::Contents contents = Checkpoint::Contents::values);
 
 }  // namespace reprise

@@ -17,6 +17,7 @@ using mlx::core::array;
 using ::testing::AllOf;
 using testing::fixture;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::safetensors_bytes;
 using testing::TempFolder;
 
@@ -275,6 +276,40 @@ TEST_F(SafetensorsFolderTest, QuantizationThatDoesNotFit) {
   expect_error(ErrorKind::corrupt, "words [4, 16]");
   write_quantized("U32", "[8,8]", "other");
   expect_error(ErrorKind::corrupt, "no biases");
+}
+
+TEST(SafetensorsCheckpoint, StacksTensors) {
+  const std::string up = "model.layers.{}.mlp.up_proj.weight";
+  const std::vector<std::string> names = {
+      fmt::format(fmt::runtime(up), 2), fmt::format(fmt::runtime(up), 0)};
+  const auto checkpoint = open_safetensors_checkpoint(fixture("llama/hf"));
+  const array stacked = (*checkpoint)->stacked(names);
+  ASSERT_EQ(stacked.shape(), (mlx::core::Shape{2, 192, 128}));
+  for (int i : {0, 1})
+    EXPECT_TRUE(same(mlx::core::take(stacked, i, 0),
+                     (*checkpoint)->tensor(names[i])));
+  for (const std::string& name : (*checkpoint)->unread())
+    EXPECT_THAT(names, Not(::testing::Contains(name)));
+  const auto shapes = open_safetensors_checkpoint(fixture("llama/hf"),
+                                                  Checkpoint::Contents::shapes);
+  EXPECT_EQ((*shapes)->stacked(names).shape(), stacked.shape());
+  EXPECT_EQ((*shapes)->stacked(names).dtype(), stacked.dtype());
+}
+
+TEST(SafetensorsCheckpoint, StacksOnlyWhatIsAlike) {
+  const auto checkpoint = open_safetensors_checkpoint(fixture("llama/hf"));
+  const std::string a = "model.layers.0.mlp.up_proj.weight";
+  const std::string b = "model.layers.0.mlp.down_proj.weight";
+  try {
+    (*checkpoint)->stacked({a, b});
+    FAIL();
+  } catch (const std::runtime_error& e) {
+    EXPECT_THAT(e.what(), AllOf(HasSubstr(b + "' is bfloat16 [128, 192]"),
+                                HasSubstr("unlike '" + a)));
+  }
+  EXPECT_THROW((*checkpoint)->stacked({a, "absent"}), std::runtime_error);
+  const auto quantized = open_safetensors_checkpoint(fixture("llama/mlx-q4"));
+  EXPECT_THROW((*quantized)->stacked({a}), std::runtime_error);
 }
 
 }  // namespace
