@@ -39,6 +39,12 @@ int positive_setting(const json& config, const char* key, int fallback) {
   return value->get<int>();
 }
 
+int count_setting(const json& config, const char* key, int fallback) {
+  const json* value = find(config, key);
+  if (value ? *value == 0 : fallback == 0) return 0;
+  return positive_setting(config, key, fallback);
+}
+
 double number_setting(const json& config, const char* key,
                       std::optional<double> fallback) {
   const json* value = find(config, key);
@@ -57,6 +63,26 @@ std::string word_setting(const json& config, const char* key,
   if (!known)
     refuse(key, value, fmt::format("{}", fmt::join(accepted, " or ")));
   return value->get<std::string>();
+}
+
+std::vector<std::string> word_list_setting(
+    const json& config, const char* key,
+    const std::vector<std::string>& accepted, int count) {
+  const json* value = find(config, key);
+  if (!value) return {};
+  if (!value->is_array() || value->size() != static_cast<std::size_t>(count))
+    refuse(key, value, fmt::format("a list of {}", count));
+  std::vector<std::string> words;
+  for (const json& word : *value)
+    words.push_back(word_setting({{key, word}}, key, accepted));
+  return words;
+}
+
+const json& text_settings(const json& config) {
+  const json* text = find(config, "text_config");
+  if (!text) return config;
+  if (!text->is_object()) refuse("text_config", text, "an object");
+  return *text;
 }
 
 bool flag_setting(const json& config, const char* key, bool fallback) {

@@ -14,6 +14,9 @@ namespace reprise {
 int positive_setting(const nlohmann::json& config, const char* key,
                      int fallback = 0);
 
+// The same, but 0 is a value as well, and may be the default.
+int count_setting(const nlohmann::json& config, const char* key, int fallback);
+
 double number_setting(const nlohmann::json& config, const char* key,
                       std::optional<double> fallback = {});
 
@@ -22,5 +25,15 @@ bool flag_setting(const nlohmann::json& config, const char* key, bool fallback);
 // One of `accepted`, whose first is the default.
 std::string word_setting(const nlohmann::json& config, const char* key,
                          const std::vector<std::string>& accepted);
+
+// A list of `count` words of `accepted`, as of layers; empty if it is not
+// there.
+std::vector<std::string> word_list_setting(
+    const nlohmann::json& config, const char* key,
+    const std::vector<std::string>& accepted, int count);
+
+// The settings of the decoder: "text_config" where a model has other inputs
+// besides text, the configuration itself where it has none.
+const nlohmann::json& text_settings(const nlohmann::json& config);
 
 }  // namespace reprise

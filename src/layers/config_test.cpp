@@ -50,5 +50,35 @@ TEST(ModelConfig, WordsAreOfAListWhoseFirstIsTheDefault) {
   }
 }
 
+TEST(ModelConfig, CountsMayBeZero) {
+  EXPECT_EQ(count_setting({{"n", 0}}, "n", 5), 0);
+  EXPECT_EQ(count_setting({{"n", 3}}, "n", 0), 3);
+  EXPECT_EQ(count_setting({{"n", nullptr}}, "n", 0), 0);
+  EXPECT_EQ(count_setting(json::object(), "n", 5), 5);
+  EXPECT_THROW(count_setting({{"n", -1}}, "n", 0), std::runtime_error);
+  EXPECT_THROW(count_setting({{"n", "0"}}, "n", 0), std::runtime_error);
+}
+
+TEST(ModelConfig, ListsOfWordsAreOfTheirLength) {
+  const std::vector<std::string> served = {"near", "far"};
+  const json config = {{"types", {"far", "near"}}};
+  EXPECT_EQ(word_list_setting(config, "types", served, 2),
+            (std::vector<std::string>{"far", "near"}));
+  EXPECT_TRUE(word_list_setting(config, "others", served, 2).empty());
+  EXPECT_THROW(word_list_setting(config, "types", served, 3),
+               std::runtime_error);
+  EXPECT_THROW(word_list_setting(config, "types", {"near"}, 2),
+               std::runtime_error);
+  EXPECT_THROW(word_list_setting({{"types", "far"}}, "types", served, 1),
+               std::runtime_error);
+}
+
+TEST(ModelConfig, SettingsOfTextMayLieDeeper) {
+  const json config = {{"a", 1}, {"text_config", {{"a", 2}}}};
+  EXPECT_EQ(text_settings(config)["a"], 2);
+  EXPECT_EQ(text_settings(config["text_config"])["a"], 2);
+  EXPECT_THROW(text_settings({{"text_config", 3}}), std::runtime_error);
+}
+
 }  // namespace
 }  // namespace reprise

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <mlx/ops.h>
 
-#include <stdexcept>
-
 #include "layers/config.h"
 
 namespace reprise {
@@ -20,13 +18,7 @@ GroupedHeads heads_of(const json& config, int hidden) {
       positive_setting(config, "num_key_value_heads", shape.heads);
   shape.head_dim = positive_setting(
       config, "head_dim", hidden >= shape.heads ? hidden / shape.heads : 1);
-  if (shape.heads % shape.kv_heads != 0)
-    throw std::runtime_error(
-        fmt::format("{} attention heads cannot share {} key-value heads",
-                    shape.heads, shape.kv_heads));
-  if (shape.head_dim % 2 != 0)
-    throw std::runtime_error(fmt::format(
-        "a head of {} dimensions cannot rotate", shape.head_dim));
+  require_heads(shape);
   return shape;
 }
 
@@ -39,35 +31,56 @@ void require_full_attention(const json& config) {
 
 }  // namespace
 
-DecoderConfig decoder_config(const json& config) {
-  word_setting(config, "hidden_act", {"silu", "swish"});  // two names of one
-  require_full_attention(config);
-  require_full_rotation(config);
+DecoderConfig decoder_frame(const json& config) {
   DecoderConfig result;
   result.vocabulary = positive_setting(config, "vocab_size");
   result.hidden = positive_setting(config, "hidden_size");
   result.intermediate = positive_setting(config, "intermediate_size");
   result.layers = positive_setting(config, "num_hidden_layers");
-  result.attention = heads_of(config, result.hidden);
   result.context = positive_setting(config, "max_position_embeddings", 2048);
   result.norm_eps = float(number_setting(config, "rms_norm_eps", 1e-6));
   result.tied = flag_setting(config, "tie_word_embeddings", false);
   return result;
 }
 
+DecoderConfig decoder_config(const json& config) {
+  word_setting(config, "hidden_act", {"silu", "swish"});  // two names of one
+  require_full_attention(config);
+  require_full_rotation(config);
+  DecoderConfig result = decoder_frame(config);
+  result.attention = heads_of(config, result.hidden);
+  return result;
+}
+
+std::string DecoderNames::layer(int index) const {
+  return fmt::format("{}.layers.{}", body, index);
+}
+
+DecoderNames decoder_names(const Checkpoint& checkpoint) {
+  const DecoderNames places[] = {
+      {"model", "lm_head"},
+      {"model.language_model", "lm_head"},
+      {"language_model.model", "language_model.lm_head"}};
+  for (const DecoderNames& names : places)
+    if (checkpoint.contains(names.body + ".embed_tokens.weight")) return names;
+  return {};
+}
+
 std::string layer_name(int layer, const char* part) {
-  return fmt::format("model.layers.{}.{}", layer, part);
+  return fmt::format("{}.{}", DecoderNames().layer(layer), part);
 }
 
 DecoderEnds load_decoder_ends(const Checkpoint& checkpoint,
-                              const DecoderConfig& config) {
-  const auto load = [&](const char* module) {
+                              const DecoderConfig& config,
+                              const DecoderNames& names) {
+  const auto load = [&](const std::string& module) {
     return load_linear(checkpoint, module, config.vocabulary, config.hidden);
   };
-  const Linear embedding = load("model.embed_tokens");
+  const Linear embedding = load(names.body + ".embed_tokens");
   return {.embedding = embedding,
-          .norm = load_vector(checkpoint, "model.norm.weight", config.hidden),
-          .head = config.tied ? embedding : load("lm_head")};
+          .norm = load_vector(checkpoint, names.body + ".norm.weight",
+                              config.hidden),
+          .head = config.tied ? embedding : load(names.head)};
 }
 
 mx::array decoder_logits(const mx::array& x, const mx::array& rows,

@@ -24,11 +24,28 @@ struct DecoderConfig {
   bool tied = false;  // the head is the embedding
 };
 
+// What every decoder has: all of the above but `attention`, and no opinion on
+// what lies between the ends.
+DecoderConfig decoder_frame(const nlohmann::json& config);
+
 // Reads config.json's keys. Throws std::runtime_error for what is missing or
 // contradictory, and with the list of what is served for an activation
 // (hidden_act), a kind of attention (layer_types) or a partial rotation that
 // this frame does not have.
 DecoderConfig decoder_config(const nlohmann::json& config);
+
+// Where a checkpoint keeps its decoder. One of text alone has it in "model"
+// and "lm_head"; beside encoders of other inputs it lies deeper, and not where
+// MLX's conversions put it.
+struct DecoderNames {
+  std::string body = "model";
+  std::string head = "lm_head";
+
+  std::string layer(int index) const;  // "model.layers.3"
+};
+
+// The names by which the checkpoint has an embedding; of text alone if none.
+DecoderNames decoder_names(const Checkpoint& checkpoint);
 
 // "model.layers.3.<part>"
 std::string layer_name(int layer, const char* part);
@@ -41,7 +58,8 @@ struct DecoderEnds {
 
 // "model.embed_tokens", "model.norm" and, unless tied, "lm_head".
 DecoderEnds load_decoder_ends(const Checkpoint& checkpoint,
-                              const DecoderConfig& config);
+                              const DecoderConfig& config,
+                              const DecoderNames& names = {});
 
 // The last norm and the head, for rows `rows` (int32 [L]) of x [T, hidden]
 // only: float32 [L, vocabulary].

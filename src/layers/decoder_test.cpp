@@ -10,6 +10,7 @@
 #include "layers/dense_decoder.h"
 #include "layers/grouped_attention.h"
 #include "layers/mlp.h"
+#include "layers/testing_checkpoint.h"
 
 namespace reprise {
 namespace {
@@ -88,6 +89,37 @@ TEST(KeyValueState, HasOneRowATokenOfEach) {
     EXPECT_TRUE(std::holds_alternative<PerToken>(family.growth));
     EXPECT_EQ(family.row_bytes(), 32u);
   }
+}
+
+TEST(DecoderNames, AreFoundByTheEmbedding) {
+  const std::pair<const char*, const char*> places[] = {
+      {"model", "lm_head"},
+      {"model.language_model", "lm_head"},
+      {"language_model.model", "language_model.lm_head"}};
+  for (const auto& [body, head] : places) {
+    const auto checkpoint = testing::checkpoint_of(
+        {{std::string(body) + ".embed_tokens.weight", mx::zeros({32, 16})},
+         {std::string(body) + ".norm.weight", mx::zeros({16})},
+         {std::string(head) + ".weight", mx::ones({32, 16})}});
+    const DecoderNames names = decoder_names(*checkpoint);
+    EXPECT_EQ(names.layer(3), std::string(body) + ".layers.3");
+    const auto ends =
+        load_decoder_ends(*checkpoint, decoder_frame(smallest()), names);
+    EXPECT_TRUE(checkpoint->unread().empty());
+    EXPECT_EQ(mx::min(std::get<mx::array>(ends.head.weight)).item<float>(), 1);
+  }
+  const auto none = testing::checkpoint_of({{"x", mx::zeros({1})}});
+  EXPECT_EQ(decoder_names(*none).body, "model");
+}
+
+TEST(GatedMlp, MayHaveGeluInIt) {
+  const mx::array gate = mx::array({-1.0f, 0.5f}, {1, 2});
+  const mx::array up = mx::array({2.0f, 3.0f}, {1, 2});
+  auto y = gated(gate, up, Activation::gelu);
+  y.eval();
+  // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), computed elsewhere.
+  EXPECT_NEAR(y.data<float>()[0], -0.158808f * 2, 1e-5);
+  EXPECT_NEAR(y.data<float>()[1], 0.345714f * 3, 1e-5);
 }
 
 }  // namespace

@@ -29,14 +29,12 @@ DenseLayer load_layer(const Checkpoint& checkpoint, const DecoderConfig& c,
 DenseDecoder load_dense_decoder(const Checkpoint& checkpoint,
                                 const DenseDecoderOptions& options) {
   const DecoderConfig config = decoder_config(checkpoint.config());
-  const auto frequencies =
-      load_rope_frequencies(checkpoint, config.attention.head_dim);
   DenseDecoder result{
       .config = config,
       .dtype = options.dtype,
       .ends = load_decoder_ends(checkpoint, config),
-      .frequencies = mx::array(frequencies.begin(),
-                               {static_cast<int>(frequencies.size())}),
+      .frequencies = frequency_array(
+          load_rope_frequencies(checkpoint, config.attention.head_dim)),
       .rope_interleaved = options.rope_interleaved,
       .layers = {}};
   for (int i = 0; i < config.layers; ++i)

@@ -14,16 +14,6 @@ namespace {
 
 namespace mx = mlx::core;
 
-// A bias that is silently missing or silently added is a wrong model.
-void check_bias(const Checkpoint& checkpoint, const std::string& module) {
-  constexpr const char* kKey = "attention_bias";
-  const bool stored = checkpoint.contains(module + ".bias");
-  if (flag_setting(checkpoint.config(), kKey, stored) != stored)
-    throw std::runtime_error(fmt::format(
-        "the configuration's \"{}\" is {}, but tensor '{}.bias' is {}", kKey,
-        !stored, module, stored ? "there" : "missing"));
-}
-
 // x [T, heads * head_dim], each head on its own.
 mx::array norm_heads(const mx::array& x, const mx::array& weight, float eps) {
   const int rows = static_cast<int>(x.size()) / weight.shape(0);
@@ -33,12 +23,32 @@ mx::array norm_heads(const mx::array& x, const mx::array& weight, float eps) {
 
 }  // namespace
 
+void require_heads(const GroupedHeads& shape) {
+  if (shape.heads % shape.kv_heads != 0)
+    throw std::runtime_error(
+        fmt::format("{} attention heads cannot share {} key-value heads",
+                    shape.heads, shape.kv_heads));
+  if (shape.head_dim % 2 != 0)
+    throw std::runtime_error(fmt::format(
+        "a head of {} dimensions cannot rotate", shape.head_dim));
+}
+
+void check_attention_bias(const Checkpoint& checkpoint,
+                          const std::string& module) {
+  constexpr const char* kKey = "attention_bias";
+  const bool stored = checkpoint.contains(module + ".bias");
+  if (flag_setting(text_settings(checkpoint.config()), kKey, stored) != stored)
+    throw std::runtime_error(fmt::format(
+        "the configuration's \"{}\" is {}, but tensor '{}.bias' is {}", kKey,
+        !stored, module, stored ? "there" : "missing"));
+}
+
 GroupedAttention load_grouped_attention(
     const Checkpoint& checkpoint, const std::string& module,
     const GroupedAttentionOptions& options) {
   const GroupedHeads& shape = options.shape;
   const auto load = [&](const char* part, int out, int in) {
-    check_bias(checkpoint, module + part);
+    check_attention_bias(checkpoint, module + part);
     return load_linear(checkpoint, module + part, out, in);
   };
   GroupedAttention result{

@@ -25,6 +25,9 @@ struct GroupedHeads {
   int kv_dim() const { return kv_heads * head_dim; }
 };
 
+// Throws std::runtime_error for heads that cannot be shared or cannot rotate.
+void require_heads(const GroupedHeads& shape);
+
 struct GroupedAttention {
   GroupedHeads shape;
   Linear q;     // [heads * head_dim, hidden]
@@ -42,10 +45,16 @@ struct GroupedAttentionOptions {
   float norm_eps = 0;  // of the head norms
 };
 
+// A bias that is silently missing or silently added is a wrong model: throws
+// std::runtime_error where the configuration has "attention_bias" and the
+// checkpoint says otherwise.
+void check_attention_bias(const Checkpoint& checkpoint,
+                          const std::string& module);
+
 // "<module>.q_proj", ".k_proj", ".v_proj", ".o_proj", and with head_norms
-// ".q_norm.weight" and ".k_norm.weight". Biases are taken as stored; where the
-// configuration has "attention_bias" and the tensors say otherwise, and for
-// wrong shapes, throws std::runtime_error naming the tensor.
+// ".q_norm.weight" and ".k_norm.weight". Biases are taken as stored. Throws as
+// check_attention_bias, and for wrong shapes, std::runtime_error naming the
+// tensor.
 GroupedAttention load_grouped_attention(const Checkpoint& checkpoint,
                                         const std::string& module,
                                         const GroupedAttentionOptions& options);

@@ -16,6 +16,10 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kProportional = "proportional";
+const std::vector<std::string> kTypes = {"default", "linear", "llama3",
+                                         kProportional};
+
 // Newer configs keep everything in rope_parameters, older ones in rope_theta
 // and rope_scaling; null counts as absent in both.
 json rope_settings(const json& config) {
@@ -46,12 +50,26 @@ float stretch_llama3(float frequency, const json& settings) {
   return (1 - smooth) * (frequency / factor) + smooth * frequency;
 }
 
+// Of the pairs of a head a part turns as if all did, the rest not at all.
+void keep_part(std::vector<float>& frequencies, const json& settings) {
+  const double part = number_setting(settings, "partial_rotary_factor", 1.0);
+  const float factor = number_setting(settings, "factor", 1.0);
+  if (!(part >= 0 && part <= 1))
+    throw std::runtime_error(fmt::format(
+        "the configuration's \"partial_rotary_factor\" is {}; it must be "
+        "between 0 and 1",
+        part));
+  const auto turning =
+      static_cast<std::size_t>(part * static_cast<double>(frequencies.size()));
+  for (std::size_t i = 0; i < frequencies.size(); ++i)
+    frequencies[i] = i < turning ? frequencies[i] / factor : 0.0f;
+}
+
 }  // namespace
 
 std::vector<float> rope_frequencies(const json& config, int rotary) {
   const json settings = rope_settings(config);
-  const std::string type =
-      word_setting(settings, "rope_type", {"default", "linear", "llama3"});
+  const std::string type = word_setting(settings, "rope_type", kTypes);
   const float theta = number_setting(settings, "rope_theta", 10000.0);
   std::vector<float> frequencies(static_cast<std::size_t>(rotary) / 2);
   for (std::size_t i = 0; i < frequencies.size(); ++i) {
@@ -62,7 +80,29 @@ std::vector<float> rope_frequencies(const json& config, int rotary) {
       frequency /= static_cast<float>(number_setting(settings, "factor"));
     frequencies[i] = frequency;
   }
+  if (type == kProportional) keep_part(frequencies, settings);
   return frequencies;
+}
+
+std::vector<float> rope_frequencies_of(const json& config,
+                                       const std::string& layer_type,
+                                       int rotary) {
+  const json all = config.value("rope_parameters", json());
+  if (!all.is_object() || !all.contains(layer_type) ||
+      !all[layer_type].is_object())
+    throw std::runtime_error(
+        fmt::format("the configuration's \"rope_parameters\" has nothing for "
+                    "layers of type {}",
+                    layer_type));
+  const json own = {{"rope_parameters", all[layer_type]}};
+  if (word_setting(all[layer_type], "rope_type", kTypes) != kProportional)
+    require_full_rotation(own);
+  return rope_frequencies(own, rotary);
+}
+
+mlx::core::array frequency_array(const std::vector<float>& frequencies) {
+  return mlx::core::array(frequencies.begin(),
+                          {static_cast<int>(frequencies.size())});
 }
 
 void require_full_rotation(const json& config) {

@@ -61,5 +61,37 @@ TEST(RopeFrequencies, UnknownTypeIsNamed) {
   }
 }
 
+TEST(RopeFrequencies, ProportionalTurnsAPartOfTheHead) {
+  const json settings = {{"rope_type", "proportional"},
+                         {"rope_theta", 10000.0},
+                         {"partial_rotary_factor", 0.25},
+                         {"factor", 2.0}};
+  const auto all = rope_frequencies({{"rope_theta", 10000.0}}, 16);
+  const auto some = rope_frequencies({{"rope_parameters", settings}}, 16);
+  ASSERT_EQ(some.size(), 8u);
+  for (std::size_t i = 0; i < some.size(); ++i)
+    EXPECT_EQ(some[i], i < 2 ? all[i] / 2 : 0.0f) << i;
+  json wrong = settings;
+  wrong["partial_rotary_factor"] = 1.5;
+  EXPECT_THROW(rope_frequencies({{"rope_parameters", wrong}}, 16),
+               std::runtime_error);
+}
+
+TEST(RopeFrequencies, AreOfATypeOfLayer) {
+  const json config = {
+      {"rope_parameters",
+       {{"near", {{"rope_theta", 100.0}}},
+        {"far", {{"rope_theta", 1e6}, {"rope_type", "proportional"}}},
+        {"cut", {{"rope_theta", 1e6}, {"partial_rotary_factor", 0.5}}}}}};
+  EXPECT_EQ(rope_frequencies_of(config, "near", 8),
+            rope_frequencies({{"rope_theta", 100.0}}, 8));
+  EXPECT_EQ(rope_frequencies_of(config, "far", 8),
+            rope_frequencies({{"rope_theta", 1e6}}, 8));
+  EXPECT_THROW(rope_frequencies_of(config, "cut", 8), std::runtime_error);
+  EXPECT_THROW(rope_frequencies_of(config, "other", 8), std::runtime_error);
+  EXPECT_THROW(rope_frequencies_of(json::object(), "near", 8),
+               std::runtime_error);
+}
+
 }  // namespace
 }  // namespace reprise
