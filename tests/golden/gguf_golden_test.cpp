@@ -1,13 +1,13 @@
-// The fixtures once more, as the GGUF files that llama.cpp's converter would
-// make of them: names, metadata, order of rows. The same weights, so the same
-// reference outputs.
+// Those fixtures whose architectures are served from GGUF once more, as the
+// files that llama.cpp's converter would make of them: names, metadata, order
+// of rows. The same weights, so the same reference outputs.
 #include <gtest/gtest.h>
 #include <mlx/array.h>
 #include <mlx/io.h>
 #include <mlx/ops.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -48,10 +48,10 @@ std::string gguf_name(std::string name) {
   return name;
 }
 
-// Architectures of which the converter interleaves the rotary halves.
-bool interleaves(const std::string& arch) {
-  return std::set<std::string>{"llama"}.contains(arch);
-}
+// Architectures that are served from GGUF, and whether the converter
+// interleaves the rotary halves.
+const std::map<std::string, bool> kInterleaves = {{"llama", true},
+                                                  {"qwen3", false}};
 
 mx::array interleaved(const mx::array& rows, int heads) {
   const int half = rows.shape(0) / heads / 2;
@@ -111,7 +111,7 @@ std::string as_gguf(const FixtureModel& model) {
     const bool q = name.ends_with("q_proj.weight");
     const bool k = name.ends_with("k_proj.weight");
     mx::array values = tensor;
-    if (interleaves(model.model_type) && (q || k))
+    if (kInterleaves.at(model.model_type) && (q || k))
       values = interleaved(values, config.at(q ? "num_attention_heads"
                                                : "num_key_value_heads"));
     add_tensor(writer, gguf_name(name), values);
@@ -122,7 +122,9 @@ std::string as_gguf(const FixtureModel& model) {
 
 std::vector<FixtureModel> plain_fixtures() {
   auto models = fixture_models();
-  std::erase_if(models, [](const auto& m) { return !m.quantized.empty(); });
+  std::erase_if(models, [](const auto& m) {
+    return !m.quantized.empty() || !kInterleaves.contains(m.model_type);
+  });
   return models;
 }
 

@@ -20,7 +20,6 @@ struct FixtureModel {
   std::string quantized;  // "q4", or empty for hf
   std::string path;       // of the checkpoint
   std::string model_type;
-  int layers = 0;
 
   // For a test's name.
   std::string name() const {
@@ -53,8 +52,7 @@ inline std::vector<FixtureModel> fixture_models() {
       models.push_back({.arch = arch.path().filename().string(),
                         .quantized = kind == "hf" ? "" : kind.substr(4),
                         .path = folder.path().string(),
-                        .model_type = settings.at("model_type"),
-                        .layers = settings.at("num_hidden_layers")});
+                        .model_type = settings.at("model_type")});
     }
   }
   std::sort(models.begin(), models.end(),
