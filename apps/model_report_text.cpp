@@ -81,8 +81,9 @@ void add_weights(std::string& out, const Report& report) {
 void add_state(std::string& out, const Report& state) {
   const char* heading = "state";
   for (const Report& kind : state.at("kinds")) {
-    line(out, heading, "layers {}:",
-         ranges(kind.at("layers").get<std::vector<int>>()));
+    line(out, heading, "layers {}:{}",
+         ranges(kind.at("layers").get<std::vector<int>>()),
+         kind.at("families").empty() ? " none of their own" : "");
     heading = "";
     for (const Report& family : kind.at("families"))
       line(out, "", "  {}: {}, {} x {}", family.at("name").get<std::string>(),

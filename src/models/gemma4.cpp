@@ -63,7 +63,9 @@ Config read_config(const json& config) {
                               {"full_attention", "sliding_attention"},
                               c.frame.layers);
   if (c.types.empty() || c.types.back() != "full_attention")
-    refuse("layer_types", "must be a list that ends with full_attention");
+    refuse("layer_types", "must be a list that ends with full_attention (GGUF "
+                          "files, which have none, are not served for this "
+                          "model type)");
   c.sources =
       key_sources(c.types, count_setting(text, "num_kv_shared_layers", 0));
   c.wide_readers = flag_setting(text, "use_double_wide_mlp", false);

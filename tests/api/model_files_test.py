@@ -251,6 +251,104 @@ def test_broken_qwen3(tmp_path: Path, name: str):
                  hint, f"qwen3 {name}")
 
 
+def config(**changes: Any) -> Break:
+    return edit("config.json", **changes)
+
+
+def without(tensor: str) -> Break:
+    return tensors(lambda h: h.pop(tensor))
+
+
+EXPERT = "model.layers.1.mlp.experts.5.up_proj.weight"
+GLM: dict[str, tuple[Break, str]] = {
+    "another score": (config(scoring_func="softmax"), "scoring_func"),
+    "another choice": (config(topk_method="greedy"), "noaux_tc"),
+    "more experts than there are": (config(num_experts_per_tok=9), "9 of 8"),
+    "groups that do not divide": (config(n_group=3), "3 groups"),
+    "experts in every second layer": (config(moe_layer_freq=2),
+                                      "moe_layer_freq"),
+    "layers that contradict": (
+        config(mlp_layer_types=["dense", "dense", "sparse"]),
+        "mlp_layer_types"),
+    "another rotation": (config(rope_scaling={"rope_type": "yarn"}), "yarn"),
+    "heads that rotate in part": (config(partial_rotary_factor=0.5),
+                                  "partial_rotary_factor"),
+    "no latent": (config(kv_lora_rank=None), "kv_lora_rank"),
+    "latents lie": (config(kv_lora_rank=64), "kv_b_proj"),
+    "no bias of the choice": (
+        without("model.layers.2.mlp.gate.e_score_correction_bias"),
+        "layers.2.mlp.gate.e_score_correction_bias"),
+    "an expert is missing": (without(EXPERT), EXPERT),
+    "an expert is unlike the others": (
+        tensors(lambda h: h[EXPERT].update(shape=[128, 64])), EXPERT),
+    "experts lie": (config(n_routed_experts=6), "model.layers.1.mlp.gate"),
+    "biases that are not there": (config(attention_bias=True), "q_a_proj.bias"),
+}
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("name", GLM)
+def test_broken_glm(tmp_path: Path, name: str):
+    damage, hint = GLM[name]
+    check_folder(ROOT / "tests/fixtures/glm4_moe_lite/hf", tmp_path / "model",
+                 damage, hint, f"glm {name}")
+
+
+def gemma(**changes: Any) -> Break:
+    """Sets keys of the text's settings; None removes the key."""
+    def act(folder: Path) -> None:
+        text = json.loads((folder / "config.json").read_text())["text_config"]
+        text.update(changes)
+        edit("config.json", text_config={
+            k: v for k, v in text.items() if v is not None})(folder)
+    return act
+
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+IN_GEMMA = "model.language_model.layers.1."
+GEMMA: dict[str, tuple[Break, str]] = {
+    "another activation": (gemma(hidden_activation="silu"),
+                           "gelu_pytorch_tanh"),
+    "no causal order": (gemma(use_bidirectional_attention="all"),
+                        "use_bidirectional_attention"),
+    "no kinds of layers": (gemma(layer_types=None), "layer_types"),
+    "another kind of layer": (gemma(layer_types=[FULL, "chunked"] * 3),
+                              "chunked"),
+    "a window at the end": (gemma(layer_types=[FULL, SLIDING] * 3),
+                            "ends with full_attention"),
+    "too few kinds": (gemma(layer_types=[FULL]), "a list of 6"),
+    "heads of each layer": (gemma(per_layer_config={"0": {"head_dim": 64}}),
+                            "per_layer_config"),
+    "nobody's keys": (gemma(num_kv_shared_layers=4), "num_kv_shared_layers"),
+    "no window": (gemma(sliding_window=None), "sliding_window"),
+    "no rotations": (gemma(rope_parameters=None), "rope_parameters"),
+    "another rotation": (
+        gemma(rope_parameters={FULL: {"rope_type": "yarn"}, SLIDING: {}}),
+        "yarn"),
+    "a cap that is text": (gemma(final_logit_softcapping="high"),
+                           "final_logit_softcapping"),
+    "experts that are not there": (
+        gemma(enable_moe_block=True, num_experts=8, top_k_experts=2,
+              moe_intermediate_size=64), "layernorm_1"),
+    "no second embedding": (
+        without("model.language_model.embed_tokens_per_layer.weight"),
+        "embed_tokens_per_layer"),
+    "the second embedding lies": (gemma(hidden_size_per_layer_input=32),
+                                  "embed_tokens_per_layer"),
+    "no values": (without(IN_GEMMA + "self_attn.v_proj.weight"),
+                  IN_GEMMA + "self_attn.v_proj"),
+    "no scale": (without(IN_GEMMA + "layer_scalar"), IN_GEMMA + "layer_scalar"),
+}
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("name", GEMMA)
+def test_broken_gemma(tmp_path: Path, name: str):
+    damage, hint = GEMMA[name]
+    check_folder(ROOT / "tests/fixtures/gemma4/hf", tmp_path / "model", damage,
+                 hint, f"gemma {name}")
+
+
 @pytest.mark.parametrize("name", marked(FILES))
 def test_broken_file(tmp_path: Path, name: str):
     damage, hint = FILES[name]

@@ -2,15 +2,15 @@
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import TINY
-from serving import BINARY, ROOT, SMOLLM2
-from support import gguf_file
+from serving import ROOT, SMOLLM2
+from support import gguf_file, safetensors_file
+from support.show import command, families, report, show
 
 pytestmark = pytest.mark.real_model  # it reads weights with MLX
 
@@ -19,27 +19,28 @@ LAYER_MATRICES = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj",
                   "up_proj", "v_proj"]
 
 
-def command(*arguments: str | Path) -> subprocess.CompletedProcess:
-    return subprocess.run([str(BINARY), *map(str, arguments)], text=True,
-                          timeout=60, capture_output=True)
-
-
-def show(model: Path, *flags: str) -> str:
-    done = command("show", model, *flags)
-    assert done.returncode == 0 and not done.stderr, done.stderr
-    return done.stdout
-
-
-def report(model: Path, *flags: str) -> dict[str, Any]:
-    return json.loads(show(model, "--json", *flags))
-
-
-@pytest.mark.parametrize("arch", ["llama", "qwen3"])
-def test_a_folder(arch: str):
+def config_of(arch: str) -> dict[str, Any]:
+    """With the settings of text beside the others."""
     config = json.loads((FIXTURES / arch / "hf/config.json").read_text())
+    return {**config.get("text_config", {}), **config}
+
+
+def end_tokens(config: dict[str, Any]) -> list[int]:
+    end = config["eos_token_id"]
+    return end if isinstance(end, list) else [end]
+
+
+ARCHES = {"llama": "llama", "qwen3": "qwen3",
+          "glm4_moe_lite": "glm4_moe_lite",
+          "gemma4": "gemma4", "gemma4_moe": "gemma4"}
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_folder(arch: str):
+    config = config_of(arch)
     golden = json.loads((FIXTURES / arch / "golden.json").read_text())
     said = report(FIXTURES / arch / "hf")
-    assert said["model_type"] == arch and said["served"] is True
+    assert said["model_type"] == ARCHES[arch] and said["served"] is True
     assert said["layers"] == config["num_hidden_layers"]
     assert said["context_tokens"] == config["max_position_embeddings"]
     assert said["vocabulary"] == said["tokenizer_tokens"] == 512
@@ -48,7 +49,7 @@ def test_a_folder(arch: str):
     assert said["files"] == [{"name": file.name, "bytes": file.stat().st_size}]
     assert 0 < said["weight_bytes"] < file.stat().st_size
     assert said["not_loaded"] == [] and "tensors" not in said
-    assert said["end_tokens"] == [config["eos_token_id"]]
+    assert said["end_tokens"] == end_tokens(config)
     assert said["chat_template"] is True
 
 
@@ -66,6 +67,42 @@ def test_state_follows_the_dtype():
         assert state["bytes_per_token"] == token
         assert state["bytes_per_snapshot"] == 0
         assert state["bytes_at_context"] == 262144 * token
+
+
+def test_state_of_latents():
+    kind, = report(FIXTURES / "glm4_moe_lite/mlx-q4")["state"]["kinds"]
+    assert kind["layers"] == [0, 1, 2]
+    assert families(kind) == [("latent", "per token", 128),
+                              ("rope_key", "per token", 32)]
+
+
+def test_state_of_windows_and_of_layers_without_any():
+    state = report(FIXTURES / "gemma4/hf")["state"]
+    near, far, none = state["kinds"]
+    assert [k["layers"] for k in state["kinds"]] == [[0, 1], [2], [3, 4, 5]]
+    assert families(near) == [("keys", "window of 64 tokens", 64),
+                              ("values", "window of 64 tokens", 64)]
+    assert families(far) == [("keys", "per token", 128),
+                             ("values", "per token", 128)]
+    assert none["families"] == [] and none["bytes_at_context"] == 0
+    assert near["bytes_per_token"] == 0
+    assert state["bytes_per_token"] == 2 * 128 * 4
+    assert near["bytes_at_context"] == 2 * 2 * 64 * 64 * 4
+    assert "layers 3-5: none of their own" in show(FIXTURES / "gemma4/hf")
+
+
+@pytest.mark.parametrize("arch, name", [
+    ("glm4_moe_lite", "model.layers.3.eh_proj.weight"),
+    ("gemma4", "model.vision_tower.patch_embedder.weight")])
+def test_what_is_of_no_use_for_text_is_left(tmp_path: Path, arch: str,
+                                            name: str):
+    """Layers that predict several tokens at once; encoders of pictures."""
+    folder = shutil.copytree(FIXTURES / arch / "hf", tmp_path / "model")
+    safetensors_file.add(folder / "model.safetensors",
+                         {name: ("BF16", (8,))})
+    said = report(folder)
+    assert said["served"] is True and said["not_loaded"] == [name]
+    assert report(FIXTURES / arch / "hf")["state"] == said["state"]
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen3"])
