@@ -44,11 +44,17 @@ LatentAttention load(const Checkpoint& checkpoint) {
   return load_latent_attention(checkpoint, "a", kHeads, kHidden, 1e-5f);
 }
 
+// In groups of 64, rounded nowhere.
+mx::array unpacked(const mx::array& words, const mx::array& scales,
+                   const mx::array& biases, int bits) {
+  return mx::dequantize(words, mx::astype(scales, mx::float32),
+                        mx::astype(biases, mx::float32), 64, bits);
+}
+
 // As floats, whatever the form.
 mx::array floats(const StackedMatrix& m) {
   const auto* q = std::get_if<kernels::QuantizedExperts>(&m);
-  return q ? mx::dequantize(q->words, q->scales, q->biases, q->group_size,
-                            q->bits)
+  return q ? unpacked(q->words, q->scales, q->biases, q->bits)
            : std::get<mx::array>(m);
 }
 
@@ -85,10 +91,9 @@ TEST(LatentAttention, SplitsQuantizedOnesWithoutLoss) {
     testing::add_quantized(tensors, "a.kv_b_proj", both, bits);
     const auto checkpoint =
         checkpoint_of(tensors, testing::quantized_config(bits));
-    const auto stored = mx::dequantize(tensors.at("a.kv_b_proj.weight"),
-                                       tensors.at("a.kv_b_proj.scales"),
-                                       tensors.at("a.kv_b_proj.biases"), 64,
-                                       bits);
+    const auto stored = unpacked(tensors.at("a.kv_b_proj.weight"),
+                                 tensors.at("a.kv_b_proj.scales"),
+                                 tensors.at("a.kv_b_proj.biases"), bits);
     const auto attention = load(*checkpoint);
     expect_split(attention, stored);
     EXPECT_TRUE(std::holds_alternative<kernels::QuantizedExperts>(
