@@ -10,13 +10,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from conftest import TINY
-from serving import BINARY, ROOT
-
-FIXTURES = ROOT / "tests" / "fixtures"
-CASES = [(golden.parent.name, folder.name)
-         for golden in sorted(FIXTURES.glob("*/golden.json"))
-         for folder in sorted(golden.parent.iterdir())
-         if (folder / "config.json").exists()]
+from serving import BINARY
+from support.fixture_models import CASES, FIXTURES, reference
 
 
 def logits(model: Path, out: Path, ids: str | Path = "-", *, text: str = "",
@@ -27,17 +22,9 @@ def logits(model: Path, out: Path, ids: str | Path = "-", *, text: str = "",
         input=text, text=True, timeout=120, capture_output=True)
 
 
-def reference(arch: str, kind: str) -> tuple[dict[str, np.ndarray], float]:
-    golden = json.loads((FIXTURES / arch / "golden.json").read_text())
-    if kind == "hf":
-        return (load_file(FIXTURES / arch / "golden.safetensors"),
-                golden["tolerance_abs_fp32"])
-    return (load_file(FIXTURES / arch / kind / "golden_mlx.safetensors"),
-            golden["mlx"][kind.removeprefix("mlx-")]["tolerance_abs"])
-
-
 def test_every_architecture_is_here():
-    assert {arch for arch, _ in CASES} >= {"llama", "qwen3"}
+    assert {arch for arch, _ in CASES} >= {"llama", "qwen3", "glm4_moe_lite",
+                                           "gemma4", "gemma4_moe"}
 
 
 @pytest.mark.real_model

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from conftest import TINY
-from serving import ROOT, SMOLLM2
+from serving import SMOLLM2
 from support import gguf_file, safetensors_file
+from support.fixture_models import FIXTURES
 from support.show import command, families, report, show
 
 pytestmark = pytest.mark.real_model  # it reads weights with MLX
 
-FIXTURES = ROOT / "tests" / "fixtures"
 LAYER_MATRICES = ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj",
                   "up_proj", "v_proj"]
 
@@ -74,6 +74,19 @@ def test_state_of_latents():
     assert kind["layers"] == [0, 1, 2]
     assert families(kind) == [("latent", "per token", 128),
                               ("rope_key", "per token", 32)]
+
+
+def test_state_is_what_the_reference_keeps():
+    layout = json.loads(
+        (FIXTURES / "glm4_moe_lite/cache_layout.json").read_text())
+    kind, = report(FIXTURES / "glm4_moe_lite/hf")["state"]["kinds"]
+    for prompt in layout["prompts"]:
+        assert [x["layer"] for x in prompt["layers"]] == kind["layers"]
+        for layer in prompt["layers"]:
+            kept = [(s["name"], s["shape"][-2], s["shape"][-1])
+                    for s in layer["state"]]
+            assert kept == [(name, prompt["n"], elements)
+                            for name, _, elements in families(kind)]
 
 
 def test_state_of_windows_and_of_layers_without_any():
