@@ -145,6 +145,15 @@ def gguf_metadata(**changes: Any) -> Callable[[Path], object]:
     return act
 
 
+def gguf_of(architecture: str) -> Callable[[Path], object]:
+    """The same model under another architecture's name."""
+    return lambda path: path.write_bytes(gguf_file.build(
+        {k.replace("llama.", architecture + "."):
+         architecture if k == "general.architecture" else v
+         for k, v in gguf_file.small_metadata().items()},
+        gguf_file.small_tensors("F32")))
+
+
 def smollm2_cut(size: int) -> Callable[[Path], object]:
     def act(path: Path) -> None:
         with open(SMOLLM2, "rb") as source:
@@ -168,6 +177,7 @@ FILES: dict[str, tuple[Callable[[Path], object], str]] = {
                         "general.architecture"),
     "unknown architecture": (gguf_metadata(general__architecture="warp"),
                              "warp"),
+    "an architecture of folders only": (gguf_of("gemma4"), "GGUF"),
     "no vocabulary": (gguf_metadata(tokenizer__ggml__tokens=None),
                       "tokenizer.ggml"),
     "token types lie": (gguf_metadata(tokenizer__ggml__token_type=[1, 1]),
@@ -187,7 +197,7 @@ FOUND_WHILE_LOADING = {
     "another activation", "another kind of attention",
     "heads that rotate in part", "biases that are not there",
     "rope without its factor",
-    "unknown architecture", "type Q4_K", "type Q6_K", "type IQ4_XS"}
+    "unknown architecture", "an architecture of folders only", "type Q4_K", "type Q6_K", "type IQ4_XS"}
 assert FOUND_WHILE_LOADING <= FOLDERS.keys() | FILES.keys()
 
 
