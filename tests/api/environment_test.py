@@ -166,6 +166,7 @@ def test_a_wrong_value_names_the_variable(name: str, value: str):
     assert name in done.stderr and value in done.stderr, done.stderr
 
 
+@pytest.mark.real_model
 def test_other_commands_read_theirs():
     done = subprocess.run(
         [BINARY, "run"], capture_output=True, text=True, timeout=120, check=True,
