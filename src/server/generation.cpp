@@ -1,5 +1,7 @@
 #include "server/generation.h"
 
+#include <spdlog/spdlog.h>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -117,6 +119,11 @@ class Reply {
       job_.finished = true;
       finish_ = *finish;
       service_.metrics().observe_queue(finish->timings.queue_ms / 1000);
+      // The engine's own lines know its number alone.
+      if (finish->reason == FinishReason::error)
+        spdlog::error(
+            "request id={} failed; to the engine it is request {}: {}",
+            record_.id, timed.event.id, finish->error);
       record_.cached_tokens = finish->cache.memory_tokens +
                               finish->cache.disk_tokens +
                               finish->cache.remote_tokens;
