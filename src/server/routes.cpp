@@ -83,7 +83,10 @@ const std::vector<Served>& served_paths() {
       {"/v1/models", "GET", models},
       {"/v1/models/{id}", "GET", one_model},
       {"/v1/chat/completions", "POST", nullptr, Endpoint::chat},
-      {"/v1/completions", "POST", nullptr, Endpoint::completions}};
+      {"/v1/completions", "POST", nullptr, Endpoint::completions},
+      {"/tokenize", "POST", nullptr, Endpoint::tokenize},
+      {"/detokenize", "POST", nullptr, Endpoint::detokenize},
+      {"/apply-template", "POST", nullptr, Endpoint::apply_template}};
   return kServed;
 }
 

@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   const auto body = parse_json_object(
       std::string_view(reinterpret_cast<const char*>(data), size));
   if (!body) return 0;
-  const auto chat = parse_chat_request(*body);
+  const auto chat = parse_chat_request(*body, tokenizer->size());
   if (!chat) return 0;
   ChatTemplate::ChatOptions options;
   options.extra = chat->template_kwargs;

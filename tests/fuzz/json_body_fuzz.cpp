@@ -19,14 +19,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   }
   constexpr int kVocabulary = 512;
   (void)parse_model_name(*body);
-  if (const auto chat = parse_chat_request(*body)) {
+  if (const auto chat = parse_chat_request(*body, kVocabulary)) {
     CHECK(!chat->messages.empty());
     for (const auto& message : chat->messages) CHECK(message.is_object());
   }
   const auto completion = parse_completion_request(*body, kVocabulary);
   if (!completion) return 0;
-  if (const auto* ids =
-          std::get_if<std::vector<TokenId>>(&completion->prompt)) {
+  for (const auto& prompt : completion->prompts) {
+    const auto* ids = std::get_if<std::vector<TokenId>>(&prompt);
+    if (!ids) continue;
     CHECK(!ids->empty());
     for (const TokenId id : *ids) CHECK(id >= 0 && id < kVocabulary, "{}", id);
   }
