@@ -160,6 +160,7 @@ TEST_F(ServerTest, OneChoiceThatFailsIsTheReplysEnd) {
                                 (stream ? R"(, "stream": true)" : "")));
     const RequestId ids[] = {next(), next(), next()};
     engine.finish(ids[0], {.cache = {.evaluated_tokens = 4}});
+    if (stream) c.until("\"finish_reason\":\"stop\"");  // it has begun
     engine.finish(ids[1], {.reason = FinishReason::error, .error = "NaN"});
     if (stream)
       EXPECT_THAT(c.until("0\r\n\r\n"),
