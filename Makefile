@@ -14,7 +14,7 @@ demo: ## Set up, build, and hold a six-turn chat with a small real model
 	@scripts/build.sh reprise
 	@python3 scripts/demo.py
 
-test: ## Set up, build, run every test (C++, then Python)
+test: ## Set up, build, run every test, then once more under sanitizers
 	@scripts/test.sh
 
 soak: ## The long forms of the same tests, and the fuzzers
