@@ -27,7 +27,7 @@ struct TypeInfo {
   std::size_t bytes;
 };
 
-constexpr TypeInfo kTypes[] = {
+constexpr TypeInfo kTensorTypes[] = {
     {"BOOL", SafetensorsType::boolean, 1}, {"U8", SafetensorsType::u8, 1},
     {"I8", SafetensorsType::i8, 1},        {"U16", SafetensorsType::u16, 2},
     {"I16", SafetensorsType::i16, 2},      {"U32", SafetensorsType::u32, 4},
@@ -37,7 +37,7 @@ constexpr TypeInfo kTypes[] = {
     {"F64", SafetensorsType::f64, 8}};
 
 std::optional<SafetensorsType> dtype_named(const std::string& name) {
-  for (const TypeInfo& info : kTypes)
+  for (const TypeInfo& info : kTensorTypes)
     if (name == info.name) return info.type;
   return std::nullopt;
 }
@@ -190,7 +190,7 @@ std::optional<Error> find_overlap(
 }  // namespace
 
 std::size_t item_bytes(SafetensorsType type) {
-  for (const TypeInfo& info : kTypes)
+  for (const TypeInfo& info : kTensorTypes)
     if (type == info.type) return info.bytes;
   CHECK(false);
 }
