@@ -13,6 +13,7 @@
 
 #include "commands.h"
 #include "text/chat_template.h"
+#include "weights/json_text.h"
 
 namespace reprise {
 namespace {
@@ -49,7 +50,7 @@ int render(const TemplateFlags& flags) {
   if (!source) return fail(source.error());
   const auto text = read_all(flags.context);
   if (!text) return fail(text.error());
-  const auto context = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto context = parse_json_text<Json>(*text);
   if (!context.is_object())
     return fail({ErrorKind::invalid,
                  fmt::format("'{}' is not a JSON object", flags.context)});

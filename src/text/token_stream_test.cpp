@@ -86,8 +86,8 @@ TEST(TokenStream, JoinedPiecesAreTheDecodedText) {
   for (const char* name :
        {"llama/hf/tokenizer.json", "text/metaspace_tokenizer.json"}) {
     const auto tokenizer = *Tokenizer::from_file(testing::fixture_path(name));
-    for (const auto& test :
-         testing::read_fixture("text/tokenizer_cases.json").at(name)) {
+    const auto cases = testing::read_fixture("text/tokenizer_cases.json");
+    for (const auto& test : cases.at(name)) {
       const auto ids = test.at("parsed").get<Ids>();
       EXPECT_EQ(stream(tokenizer, ids).text, test.at("shown"));
     }

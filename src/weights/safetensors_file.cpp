@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "weights/checked_product.h"
-#include "weights/json_result.h"
+#include "weights/json_text.h"
 
 namespace reprise {
 namespace {
@@ -79,7 +79,10 @@ Result<json> parse_header(const MappedFile& file, std::string_view text) {
   // The parser keeps the last of equal keys, so count them here.
   std::set<std::string> names;
   std::optional<std::string> twice;
+  bool too_deep = false;
+  const auto bounded = bounded_depth<json>(too_deep);
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
+    if (!bounded(depth, event, value)) return false;
     if (event == json::parse_event_t::key && depth == 1 &&
         !names.insert(value.get<std::string>()).second)
       twice = value.get<std::string>();
@@ -87,6 +90,9 @@ Result<json> parse_header(const MappedFile& file, std::string_view text) {
   };
   try {
     json header = json::parse(text, watch);
+    if (too_deep)
+      return corrupt(file.path(), "has a header nested deeper than {}",
+                     kJsonTextDepthMax);
     if (twice) return corrupt(file.path(), "has the tensor '{}' twice", *twice);
     if (!header.is_object())
       return corrupt(file.path(), "has a header that is not a JSON object: {}",
