@@ -15,6 +15,8 @@ from support import http
 
 FIXTURES = ROOT / "tests" / "fixtures"
 
+pytestmark = pytest.mark.real_model  # references are of real models
+
 
 def golden_of(folder: Path) -> tuple[dict[str, np.ndarray], float]:
     """The reference's tensors and the largest difference of a logit."""

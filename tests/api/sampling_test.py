@@ -72,8 +72,10 @@ def test_repeat_last_n(api: openai.OpenAI):
     assert everything.count(BANG) == 1
 
 
-@pytest.mark.parametrize("presence,frequency", [(2, 0), (0, 1.5), (-2, 0),
-                                                (1, 1)])
+@pytest.mark.parametrize("presence,frequency", [
+    (2, 0), (0, 1.5), (1, 1),
+    # The fake model's logits lie too close: what is favoured need not be shown.
+    pytest.param(-2, 0, marks=pytest.mark.real_model)])
 def test_presence_and_frequency(api: openai.OpenAI, presence: float,
                                 frequency: float):
     """Log-probabilities are those before any penalty, so they say what must
