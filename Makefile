@@ -14,11 +14,12 @@ demo: ## Set up, build, and hold a six-turn chat with a small real model
 	@scripts/build.sh reprise
 	@python3 scripts/demo.py
 
-test: ## Set up, build, run every test (C++, then Python)
+test: ## Set up, build, run every test, then once more under sanitizers
 	@scripts/test.sh
 
-soak: ## The long forms of the same tests
+soak: ## The long forms of the same tests, and the fuzzers
 	@REPRISE_SOAK=1 scripts/test.sh
+	@scripts/fuzz.sh
 
 bench: ## Measure speed and memory, beside other implementations
 	@scripts/bench.sh

@@ -23,5 +23,6 @@ CommandMain add_chat(CLI::App& app);
 CommandMain add_run(CLI::App& app);
 CommandMain add_show(CLI::App& app);
 CommandMain add_logits(CLI::App& app);
+CommandMain add_template(CLI::App& app);
 
 }  // namespace reprise

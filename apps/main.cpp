@@ -56,7 +56,8 @@ int main(int argc, char** argv) {
       {"chat", reprise::add_chat(app)},
       {"run", reprise::add_run(app)},
       {"show", reprise::add_show(app)},
-      {"logits", reprise::add_logits(app)}};
+      {"logits", reprise::add_logits(app)},
+      {"template", reprise::add_template(app)}};
   reprise::add_environment(app);
   try {
     app.parse(arguments(argc, argv));

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "gguf_text.h"
+#include "weights/json_text.h"
 
 namespace reprise {
 namespace {
@@ -31,7 +32,7 @@ Result<json> read_json(const fs::path& path) {
   const auto text = read_file(path);
   const auto in_place = boost::system::in_place_value;
   if (!text) return {in_place, json::object()};
-  json value = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  json value = parse_json_text<json>(*text);
   if (value.is_discarded() || !value.is_object())
     return Error{ErrorKind::corrupt,
                  fmt::format("'{}' is not a JSON object", path.string())};

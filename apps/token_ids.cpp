@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/size.h"
+#include "weights/json_text.h"
 
 namespace reprise {
 namespace {
@@ -25,7 +26,7 @@ Error no_id(const std::string& what, std::size_t place) {
 }
 
 Result<std::vector<TokenId>> parse_array(const std::string& text) {
-  const auto array = nlohmann::json::parse(text, nullptr, false);
+  const auto array = parse_json_text<nlohmann::json>(text);
   if (!array.is_array())
     return Error{ErrorKind::invalid, "the JSON array of token ids is broken"};
   std::vector<TokenId> ids;

@@ -68,6 +68,9 @@ function(reprise_leave_out result name)
   endforeach()
 endfunction()
 
+# For builds that nobody edits in between.
+option(REPRISE_UNITY "Compile the sources of a library together" OFF)
+
 # reprise_library(NAME SOURCES a.cpp ... LINKS base fmt::fmt ...)
 # One folder, one target, its links written by hand: a folder that does not
 # link MLX cannot include it. Links to sibling folders use their plain names.
@@ -88,6 +91,9 @@ function(reprise_library name)
     target_link_libraries(${name} INTERFACE reprise_flags ${ARG_LINKS})
     return()
   endif()
+  # Headers of JSON, HTTP and flags cost more than what is behind them.
+  set_target_properties(${name} PROPERTIES
+    UNITY_BUILD ${REPRISE_UNITY} UNITY_BUILD_BATCH_SIZE 8)
   target_include_directories(${name} PUBLIC "${CMAKE_SOURCE_DIR}/src")
   target_link_libraries(${name} PUBLIC ${ARG_LINKS} PRIVATE reprise_flags)
   target_link_options(${name} PUBLIC $<TARGET_PROPERTY:reprise_flags,INTERFACE_LINK_OPTIONS>)

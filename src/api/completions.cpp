@@ -2,79 +2,68 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <utility>
+
 #include "api/fields.h"
 
 namespace reprise {
 
 namespace {
 
-using Prompt = std::variant<std::string, std::vector<TokenId>>;
+constexpr char kExpected[] =
+    "a string or an array of token ids, and not empty";
 
-Result<Prompt> read_ids(const Json& ids, const std::string& place,
-                        int vocabulary) {
-  std::vector<TokenId> out;
-  out.reserve(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const Json& id = ids[i];
-    const bool fits =
-        id.is_number_integer() &&
-        (id.is_number_unsigned()
-             ? id.get<std::uint64_t>() < static_cast<std::uint64_t>(vocabulary)
-             : id.get<std::int64_t>() >= 0 &&
-                   id.get<std::int64_t>() < vocabulary);
-    if (!fits)
-      return wrong_value(
-          fmt::format("{}[{}]", place, i), id,
-          fmt::format("a token id from 0 to {} (the vocabulary has {})",
-                      vocabulary - 1, vocabulary));
-    out.push_back(id.get<TokenId>());
+Result<void> read_prompt(const Json& prompt, const std::string& place,
+                         int vocabulary, std::vector<CompletionPrompt>& out) {
+  if (prompt.empty()) return wrong_value(place, prompt, kExpected);
+  if (prompt.is_array()) {
+    auto ids = read_token_ids(prompt, place, vocabulary, prompt.size());
+    if (!ids) return ids.error();
+    out.emplace_back(std::move(*ids));
+    return {};
   }
-  return Prompt(std::move(out));
+  if (!prompt.is_string() || prompt.get_ref<const std::string&>().empty())
+    return wrong_value(place, prompt, kExpected);
+  out.emplace_back(prompt.get<std::string>());
+  return {};
 }
 
-Result<Prompt> read_prompt(const Json& body, int vocabulary) {
-  constexpr char kExpected[] =
-      "a string or an array of token ids, and not empty";
-  const auto* prompt = find_field(body, "prompt");
-  if (!prompt) return wrong_value("prompt", nullptr, kExpected);
-  std::string place = "prompt";
-  if (prompt->is_array() && !prompt->empty() && !(*prompt)[0].is_number()) {
-    if (prompt->size() > 1)
-      return Error{
-          ErrorKind::unsupported,
-          fmt::format(
-              "`prompt` holds {} prompts: one a request is served. Send one "
-              "request a prompt.",
-              prompt->size()),
-          place};
-    prompt = &(*prompt)[0];
-    place = "prompt[0]";
+Result<std::vector<CompletionPrompt>> read_prompts(const Json& body, int n,
+                                                   int vocabulary) {
+  const auto* given = find_field(body, "prompt");
+  if (!given) return wrong_value("prompt", nullptr, kExpected);
+  std::vector<CompletionPrompt> out;
+  const bool several =
+      given->is_array() && !given->empty() && !(*given)[0].is_number();
+  if (!several) {
+    const auto read = read_prompt(*given, "prompt", vocabulary, out);
+    if (!read) return read.error();
+    return out;
   }
-  if (prompt->empty()) return wrong_value(place, *prompt, kExpected);
-  if (prompt->is_array()) return read_ids(*prompt, place, vocabulary);
-  if (!prompt->is_string()) return wrong_value(place, *prompt, kExpected);
-  if (prompt->get_ref<const std::string&>().empty())
-    return wrong_value(place, *prompt, kExpected);
-  return Prompt(prompt->get<std::string>());
-}
-
-Json completion_json(const ReplyHead& head, const ReplyPart& part) {
-  auto out = reply_frame(head, kCompletionObject);
-  Json choice = {{"index", 0},
-                 {"text", part.text},
-                 {"logprobs", nullptr},
-                 {"finish_reason", nullptr}};
-  if (part.end) choice["finish_reason"] = finish_word(*part.end);
-  if (part.show_token_ids) {
-    choice["token_ids"] = part.token_ids;
-    if (part.first) {
-      choice["prompt_token_ids"] = part.prompt_token_ids;
-      out["prompt_token_ids"] = part.prompt_token_ids;
-    }
+  const auto most = static_cast<std::size_t>(kChoicesMax / n);
+  if (given->size() > most)
+    return wrong_value(
+        "prompt", *given,
+        fmt::format("at most {} prompts where n is {}: a reply has at most {} "
+                    "choices",
+                    most, n, kChoicesMax));
+  for (std::size_t i = 0; i < given->size(); ++i) {
+    const auto read = read_prompt((*given)[i], fmt::format("prompt[{}]", i),
+                                  vocabulary, out);
+    if (!read) return read.error();
   }
-  out["choices"] = Json::array({std::move(choice)});
-  if (part.end) add_end(out, *part.end);
   return out;
+}
+
+Json choice_of(const ReplyPart& part, bool whole) {
+  auto choice = choice_json(part);
+  choice["text"] = part.text;
+  if (part.show_token_ids && (whole || part.first))
+    choice["prompt_token_ids"] = part.prompt_token_ids;
+  if (!part.prompt_logprobs.is_null())
+    choice["prompt_logprobs"] = part.prompt_logprobs;
+  return choice;
 }
 
 }  // namespace
@@ -82,25 +71,35 @@ Json completion_json(const ReplyHead& head, const ReplyPart& part) {
 Result<CompletionRequest> parse_completion_request(const Json& body,
                                                    int vocabulary) {
   CompletionRequest out;
-  auto prompt = read_prompt(body, vocabulary);
-  if (!prompt) return prompt.error();
-  out.prompt = std::move(*prompt);
-  auto parameters = parse_parameters(body);
+  auto parameters =
+      parse_parameters(body, EndpointKind::completions, vocabulary);
   if (!parameters) return parameters.error();
   out.parameters = std::move(*parameters);
+  auto prompts = read_prompts(body, out.parameters.n, vocabulary);
+  if (!prompts) return prompts.error();
+  out.prompts = std::move(*prompts);
   return out;
 }
 
-Json completion_reply(const ReplyHead& head, const ReplyPart& whole) {
-  ReplyPart part = whole;
-  part.first = true;
-  auto out = completion_json(head, part);
-  if (whole.end) out["usage"] = usage_json(*whole.end);
+Json completion_reply(const ReplyHead& head, std::span<const ReplyPart> choices,
+                      const ReplyEnd& end) {
+  auto out = reply_frame(head, kCompletionObject);
+  out["choices"] = Json::array();
+  for (const auto& part : choices)
+    out["choices"].push_back(choice_of(part, true));
+  const auto& first = choices.front();
+  if (first.show_token_ids) out["prompt_token_ids"] = first.prompt_token_ids;
+  out["usage"] = usage_json(end);
+  add_end(out, end);
   return out;
 }
 
 Json completion_chunk(const ReplyHead& head, const ReplyPart& part) {
-  return completion_json(head, part);
+  auto out = reply_frame(head, kCompletionObject);
+  out["choices"] = Json::array({choice_of(part, false)});
+  if (part.show_token_ids && part.first)
+    out["prompt_token_ids"] = part.prompt_token_ids;
+  return out;
 }
 
 }  // namespace reprise

@@ -84,4 +84,58 @@ Result<std::optional<std::int64_t>> read_integer(const Json& object,
   return std::optional(number);
 }
 
+Result<std::optional<std::int64_t>> read_integer(
+    const Json& object, std::initializer_list<const char*> names,
+    const IntegerRange& range) {
+  std::optional<std::int64_t> out;
+  const char* given = nullptr;
+  for (const char* name : names) {
+    const auto value = read_integer(object, name, range);
+    if (!value) return value.error();
+    if (!*value) continue;
+    if (out && *out != **value) return two_values(given, *out, name, **value);
+    out = *value;
+    given = name;
+  }
+  return out;
+}
+
+Error two_values(const char* a, const Json& a_value, const char* b,
+                 const Json& b_value) {
+  return Error{ErrorKind::invalid,
+               fmt::format("`{}` is {} and `{}` is {}: they mean the same, "
+                           "send one of them.",
+                           a, describe_value(a_value), b,
+                           describe_value(b_value)),
+               a};
+}
+
+bool is_token_id(const Json& value, int vocabulary) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned())
+    return value.get<std::uint64_t>() < static_cast<std::uint64_t>(vocabulary);
+  const auto id = value.get<std::int64_t>();
+  return id >= 0 && id < vocabulary;
+}
+
+Result<std::vector<TokenId>> read_token_ids(const Json& ids,
+                                            const std::string& place,
+                                            int vocabulary,
+                                            std::size_t count_max) {
+  if (!ids.is_array() || ids.size() > count_max)
+    return wrong_value(
+        place, ids, fmt::format("an array of at most {} token ids", count_max));
+  std::vector<TokenId> out;
+  out.reserve(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!is_token_id(ids[i], vocabulary))
+      return wrong_value(
+          fmt::format("{}[{}]", place, i), ids[i],
+          fmt::format("a token id from 0 to {} (the vocabulary has {})",
+                      vocabulary - 1, vocabulary));
+    out.push_back(ids[i].get<TokenId>());
+  }
+  return out;
+}
+
 }  // namespace reprise

@@ -3,13 +3,17 @@
 // given everywhere.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/json.h"
 #include "base/result.h"
+#include "request/request.h"
 
 namespace reprise {
 
@@ -43,5 +47,24 @@ struct IntegerRange {
 Result<std::optional<std::int64_t>> read_integer(const Json& object,
                                                  const char* name,
                                                  const IntegerRange& range);
+
+// The same for a parameter with several names; giving it under two of them
+// with different values is an error.
+Result<std::optional<std::int64_t>> read_integer(
+    const Json& object, std::initializer_list<const char*> names,
+    const IntegerRange& range);
+
+// Whether the value is a whole number from 0 to vocabulary - 1.
+bool is_token_id(const Json& value, int vocabulary);
+
+// An array of at most `count_max` token ids. Errors: invalid with the place.
+Result<std::vector<TokenId>> read_token_ids(const Json& ids,
+                                            const std::string& place,
+                                            int vocabulary,
+                                            std::size_t count_max);
+
+// A number under two names that mean the same.
+Error two_values(const char* a, const Json& a_value, const char* b,
+                 const Json& b_value);
 
 }  // namespace reprise

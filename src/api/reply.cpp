@@ -17,11 +17,15 @@ double per_second(int count, double ms) {
 }  // namespace
 
 Json usage_json(const ReplyEnd& end) {
-  return {
+  Json out = {
       {"prompt_tokens", end.prompt_tokens},
       {"completion_tokens", end.completion_tokens},
       {"total_tokens", end.prompt_tokens + end.completion_tokens},
       {"prompt_tokens_details", {{"cached_tokens", cached_tokens(end.cache)}}}};
+  if (end.reasoning_tokens)
+    out["completion_tokens_details"] = {
+        {"reasoning_tokens", *end.reasoning_tokens}};
+  return out;
 }
 
 Json cache_json(const CacheReport& cache) {
@@ -58,8 +62,16 @@ void add_end(Json& reply, const ReplyEnd& end) {
   reply["timings"] = timings_json(end);
 }
 
-const char* finish_word(const ReplyEnd& end) {
-  return end.length ? "length" : "stop";
+Json choice_json(const ReplyPart& part) {
+  Json choice = {{"index", part.index},
+                 {"logprobs", part.logprobs},
+                 {"finish_reason", nullptr}};
+  if (part.end) {
+    choice["finish_reason"] = part.end->length ? "length" : "stop";
+    if (part.end->cache) choice["cache"] = cache_json(*part.end->cache);
+  }
+  if (part.show_token_ids) choice["token_ids"] = part.token_ids;
+  return choice;
 }
 
 Json reply_frame(const ReplyHead& head, const char* object) {

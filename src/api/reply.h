@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -19,27 +20,41 @@ struct ReplyHead {
   std::string model;
 };
 
-// Known when the reply has ended.
+// Known when the reply has ended, with all its choices.
 struct ReplyEnd {
-  bool length = false;  // finish_reason "length", else "stop"
-  int prompt_tokens = 0;
-  int completion_tokens = 0;  // an end-of-reply token included
-  CacheReport cache;
+  int prompt_tokens = 0;      // each prompt once, however many choices
+  int completion_tokens = 0;  // end-of-reply tokens included
+  std::optional<int> reasoning_tokens = {};  // of a model that thinks
+  CacheReport cache;                         // of the prompts, each once
   Timings timings;  // predicted_n is replaced by completion_tokens
 };
 
-// A part of a reply: all of it, or one chunk of a stream.
+// Known when one choice has ended.
+struct ChoiceEnd {
+  bool length = false;  // finish_reason "length", else "stop"
+  // Of this choice's own prompt, where there are several choices.
+  const CacheReport* cache = nullptr;
+};
+
+// A part of a choice: all of it, or one chunk of a stream.
 struct ReplyPart {
+  int index = 0;  // of the choice
   std::string text = {};
-  bool first = false;             // first chunk of a stream
-  const ReplyEnd* end = nullptr;  // on a whole reply and on the last chunk
-  bool show_token_ids = false;    // the client sent return_token_ids
+  std::string reasoning = {};      // chats only
+  bool first = false;              // the first chunk of a stream
+  bool content_may_wait = false;   // a model that thinks: null until there is
+                                   // any, where others send ""
+  const ChoiceEnd* end = nullptr;  // on a whole choice and on its last chunk
+  Json logprobs = nullptr;         // of this part
+  Json prompt_logprobs = nullptr;  // on a whole choice
+  bool show_token_ids = false;     // the client sent return_token_ids
   std::span<const TokenId> token_ids = {};         // of this part
   std::span<const TokenId> prompt_token_ids = {};  // shown on whole and first
 };
 
 // {prompt_tokens, completion_tokens, total_tokens,
-//  prompt_tokens_details: {cached_tokens}}
+//  prompt_tokens_details: {cached_tokens}}, and where the model thinks
+// completion_tokens_details: {reasoning_tokens}.
 Json usage_json(const ReplyEnd& end);
 
 // {memory_tokens, disk_tokens, remote_tokens, evaluated_tokens, miss_reason,
@@ -55,7 +70,9 @@ Json timings_json(const ReplyEnd& end);
 // Adds `usage`-free end matter to a chunk or a whole reply: cache, timings.
 void add_end(Json& reply, const ReplyEnd& end);
 
-const char* finish_word(const ReplyEnd& end);  // "stop" or "length"
+// {index, logprobs, finish_reason}, and what else both endpoints say of a
+// choice.
+Json choice_json(const ReplyPart& part);
 
 // {id, object, created, model}, the frame of every reply and chunk.
 Json reply_frame(const ReplyHead& head, const char* object);

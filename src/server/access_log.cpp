@@ -6,6 +6,8 @@
 #include <random>
 #include <string_view>
 
+#include "server/http.h"
+
 namespace reprise {
 
 namespace {
@@ -13,13 +15,9 @@ namespace {
 constexpr std::size_t kIdMax = 128;
 constexpr std::size_t kShownMax = 256;
 
-bool is_visible(char c) {
-  return c > ' ' && c <= '~';
-}
-
 // A path may hold anything, line ends included: only what cannot be taken for
 // another field or line is shown as it is.
-std::string shown(std::string_view text) {
+std::string field(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, kShownMax)) {
     if (is_visible(c) && c != '"' && c != '%')
@@ -31,7 +29,7 @@ std::string shown(std::string_view text) {
   return out.empty() ? "-" : out;
 }
 
-std::string shown(const std::optional<int>& count) {
+std::string field(const std::optional<int>& count) {
   return count ? std::to_string(*count) : "-";
 }
 
@@ -55,16 +53,16 @@ std::string access_line(const RequestRecord& record,
                         RequestRecord::Time ended) {
   std::string first = "-";
   if (record.first_byte)
-    first = fmt::format("{:.1f}",
-                        milliseconds(record.started, *record.first_byte));
+    first =
+        fmt::format("{:.1f}", milliseconds(record.started, *record.first_byte));
   return fmt::format(
       "request id={} client={} method={} path={} status={} first_byte_ms={} "
       "total_ms={:.1f} bytes={} prompt_tokens={} cached_tokens={} "
       "completion_tokens={}",
-      record.id, record.client, shown(record.method), shown(record.path),
+      record.id, record.client, field(record.method), field(record.path),
       record.status, first, milliseconds(record.started, ended),
-      record.bytes_sent, shown(record.prompt_tokens),
-      shown(record.cached_tokens), shown(record.completion_tokens));
+      record.bytes_sent, field(record.prompt_tokens),
+      field(record.cached_tokens), field(record.completion_tokens));
 }
 
 }  // namespace reprise

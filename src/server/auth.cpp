@@ -22,10 +22,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-bool is_visible(char c) {
-  return c > ' ' && c <= '~';
-}
-
 // Every byte is looked at whatever the ones before it were, so that a key
 // cannot be found out byte by byte. `key` is not empty.
 bool same_secret(std::string_view key, std::string_view given) {

@@ -2,6 +2,7 @@
 // carries: over a real socket.
 #include "server/connection.h"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -195,6 +196,19 @@ TEST_F(Logged, OneLineARequestAndNoSecret) {
        {"the-key", "wrong", "my-prompt", "my-reply", "my-query", "my-cookie"})
     EXPECT_THAT(lines, Not(HasSubstr(secret)));
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+}
+
+TEST_F(Logged, AFailureAtTheEngineIsTiedToTheRequest) {
+  start();
+  auto c = client();
+  c.post(kChatPath, chat_body(), "X-Request-Id: r7\r\n");
+  const auto id = next();
+  engine.finish(id, {.reason = FinishReason::error, .error = "NaN"});
+  EXPECT_EQ(c.reply().status, 500);
+  EXPECT_THAT(log(), HasSubstr(fmt::format(
+                         "request id=r7 failed; to the engine it is request "
+                         "{}: NaN\n",
+                         id)));
 }
 
 TEST_F(Logged, ItCanBeTurnedOff) {

@@ -41,11 +41,6 @@ bool is_address(std::string_view host) {
   return !error;
 }
 
-// What a client wrote, for a message: short, and safe to print.
-std::string shown(std::string_view text) {
-  return dump(Json(std::string(text.substr(0, 128))));
-}
-
 }  // namespace
 
 Result<void> check_origin(const std::string& origin) {

@@ -55,14 +55,21 @@ class FakeEngine {
     return requests_.at(id);
   }
 
+  void prompt(RequestId id, const PromptLogprobs& logprobs) {
+    sink(id)({id, logprobs});
+  }
   void tokens(RequestId id, const std::vector<TokenId>& ids) {
     for (const TokenId token : ids) sink(id)({id, SampledToken{token}});
   }
   void finish(RequestId id, const Finish& finish) { sink(id)({id, finish}); }
 
-  void refuse_next(const Error& error) {
+  void refuse_next(const Error& error) { refuse_after(0, error); }
+
+  // Takes so many requests more, and refuses the one after them.
+  void refuse_after(int taken, const Error& error) {
     const std::lock_guard lock(mutex_);
     refusal_ = error;
+    taken_before_ = taken;
   }
 
   void set_status(const EngineStatus& status) {
@@ -81,7 +88,7 @@ class FakeEngine {
  private:
   Result<RequestId> submit(Request request, EventSink sink) {
     const std::lock_guard lock(mutex_);
-    if (refusal_) {
+    if (refusal_ && taken_before_-- == 0) {
       const Error error = *refusal_;
       refusal_.reset();
       return error;
@@ -110,6 +117,7 @@ class FakeEngine {
   std::map<RequestId, EventSink> sinks_;
   std::set<RequestId> cancelled_;
   std::optional<Error> refusal_;
+  int taken_before_ = 0;
   EngineStatus status_;
 };
 

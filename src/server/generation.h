@@ -1,4 +1,4 @@
-// One generating request, from its body to the last byte of its reply.
+// One request whose reply takes its time, from its body to the last byte.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

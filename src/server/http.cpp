@@ -19,6 +19,14 @@ bool equals_ignoring_case(std::string_view a, std::string_view b) {
                     [](char x, char y) { return lower(x) == lower(y); });
 }
 
+bool is_visible(char c) {
+  return c > ' ' && c <= '~';
+}
+
+std::string shown(std::string_view text) {
+  return dump(Json(std::string(text.substr(0, 128))));
+}
+
 std::string_view HttpRequest::header(std::string_view name) const {
   for (const auto& [key, value] : headers)
     if (equals_ignoring_case(key, name)) return value;

@@ -37,4 +37,10 @@ HttpReply error_reply(const Error& error);  // the status of its kind
 // ASCII only, as HTTP's names, schemes and hosts compare.
 bool equals_ignoring_case(std::string_view a, std::string_view b);
 
+// Printable ASCII but the space.
+bool is_visible(char c);
+
+// What a client wrote, for a message: short, and safe to print.
+std::string shown(std::string_view text);
+
 }  // namespace reprise

@@ -13,11 +13,6 @@ namespace http = boost::beast::http;
 
 namespace {
 
-// What a client wrote, for a message: short, and safe to print.
-std::string shown(std::string_view text) {
-  return dump(Json(std::string(text.substr(0, 128))));
-}
-
 // Of all headers with this name, the values that are not `allowed`.
 std::optional<std::string> other_value(const RequestParser& parser,
                                        http::field name,

@@ -19,95 +19,127 @@ std::string event_line(const Json& value) {
   return "data: " + dump(value) + "\n\n";
 }
 
-ReplyHead make_head(Endpoint endpoint, const std::string& model) {
+ReplyHead make_head(EndpointKind kind, const std::string& model) {
   std::random_device device;
   const auto number = [&] {
     return (static_cast<std::uint64_t>(device()) << 32) | device();
   };
-  const char* prefix = endpoint == Endpoint::chat ? "chatcmpl" : "cmpl";
+  const char* prefix = kind == EndpointKind::chat ? "chatcmpl" : "cmpl";
   return {fmt::format("{}-{:016x}{:016x}", prefix, number(), number()),
           static_cast<std::int64_t>(std::time(nullptr)), model};
 }
 
+// Of the prompts, each counted once.
+void add_cache(CacheReport& sum, const CacheReport& one) {
+  sum.memory_tokens += one.memory_tokens;
+  sum.disk_tokens += one.disk_tokens;
+  sum.remote_tokens += one.remote_tokens;
+  sum.evaluated_tokens += one.evaluated_tokens;
+  if (sum.miss_reason != MissReason::none) return;
+  sum.miss_reason = one.miss_reason;
+  sum.miss_position = one.miss_position;
+}
+
+// Choices run side by side: the slowest is what the client waited for.
+void add_timings(Timings& longest, const Timings& one) {
+  for (const auto field :
+       {&Timings::queue_ms, &Timings::restore_ms, &Timings::prompt_ms,
+        &Timings::predicted_ms})
+    longest.*field = std::max(longest.*field, one.*field);
+}
+
 }  // namespace
 
-ReplyWriter::ReplyWriter(Endpoint endpoint, const PreparedRequest& prepared,
+ReplyWriter::ReplyWriter(Endpoint endpoint, const PreparedReply& prepared,
                          const ModelServices& model)
-    : endpoint_(endpoint),
+    : kind_(endpoint == Endpoint::chat ? EndpointKind::chat
+                                       : EndpointKind::completions),
       prepared_(prepared),
-      head_(make_head(endpoint, model.id)),
-      text_(model.tokenizer, prepared.parameters.stop) {}
+      head_(make_head(kind_, model.id)),
+      opened_(static_cast<std::size_t>(prepared.choices())),
+      left_(prepared.choices()) {
+  for (int i = 0; i < prepared.choices(); ++i)
+    choices_.push_back(
+        std::make_unique<ChoiceWriter>(kind_, prepared, i, model));
+}
+
+// `end`: the whole reply ends with this chunk.
+std::string ReplyWriter::chunk(const ReplyPart& part,
+                               const ReplyEnd* end) const {
+  auto json = kind_ == EndpointKind::chat ? chat_chunk(head_, part)
+                                          : completion_chunk(head_, part);
+  if (end) add_end(json, *end);
+  return event_line(json);
+}
 
 // Chat streams open with the role; completions only where the prompt's ids
 // were asked for, so that those never wait for text.
-std::string ReplyWriter::opening() {
-  opened_ = true;
-  ReplyPart part{.first = true,
-                 .show_token_ids = prepared_.parameters.return_token_ids,
-                 .prompt_token_ids = prepared_.request.prompt};
-  if (endpoint_ == Endpoint::chat) return event_line(chat_chunk(head_, part));
-  if (!part.show_token_ids) return {};
-  return event_line(completion_chunk(head_, part));
+std::string ReplyWriter::open(int choice) {
+  if (opened_[choice]) return {};
+  opened_[choice] = true;
+  if (kind_ == EndpointKind::completions &&
+      !prepared_.parameters.return_token_ids)
+    return {};
+  return chunk(choices_[choice]->opening());
 }
 
-std::string ReplyWriter::events_of(std::string text, const ReplyEnd* end) {
-  std::string events = opened_ ? "" : opening();
-  const ReplyPart part{.text = std::move(text),
-                       .end = end,
-                       .show_token_ids = prepared_.parameters.return_token_ids,
-                       .token_ids = unsent_ids_};
-  events +=
-      event_line(endpoint_ == Endpoint::chat ? chat_chunk(head_, part)
-                                             : completion_chunk(head_, part));
-  unsent_ids_.clear();
+void ReplyWriter::push(int choice, const PromptLogprobs& logprobs) {
+  choices_[choice]->push(logprobs);
+}
+
+std::string ReplyWriter::push(int choice, const SampledToken& token) {
+  auto& writer = *choices_[choice];
+  if (writer.stopped()) return {};
+  writer.push(token);
+  if (!prepared_.parameters.stream) return {};
+  std::string events = open(choice);
+  if (writer.has_text()) events += chunk(writer.take(false));
   return events;
 }
 
-std::string ReplyWriter::push(TokenId token) {
-  if (stopped()) return {};
-  ++completion_tokens_;
-  unsent_ids_.push_back(token);
-  // A token that ends the reply is counted, and never shown, whatever the
-  // tokenizer thinks of it.
-  const auto& ends = prepared_.request.stop_tokens;
-  std::string text;
-  if (std::find(ends.begin(), ends.end(), token) == ends.end())
-    text = text_.push(token);
-  if (!prepared_.parameters.stream) {
-    whole_ += text;
-    return {};
-  }
-  if (text.empty()) return opened_ ? "" : opening();
-  return events_of(std::move(text), nullptr);
-}
-
-std::string ReplyWriter::finish(const Finish& finish) {
-  const ReplyEnd end{
-      .length = finish.reason == FinishReason::length && !stopped(),
-      .prompt_tokens = static_cast<int>(prepared_.request.prompt.size()),
-      .completion_tokens = completion_tokens_,
-      .cache = finish.cache,
-      .timings = finish.timings};
-  std::string rest = text_.finish();
-  const auto& parameters = prepared_.parameters;
-  if (!parameters.stream) {
-    const ReplyPart part{.text = std::move(whole_) + rest,
-                         .end = &end,
-                         .show_token_ids = parameters.return_token_ids,
-                         .token_ids = unsent_ids_,
-                         .prompt_token_ids = prepared_.request.prompt};
-    return dump(endpoint_ == Endpoint::chat ? chat_reply(head_, part)
-                                            : completion_reply(head_, part));
-  }
-  std::string events;
-  if (!rest.empty()) events += events_of(std::move(rest), nullptr);
-  events += events_of("", &end);
-  if (parameters.include_usage)
+std::string ReplyWriter::finish(int choice, const Finish& finish) {
+  auto& writer = *choices_[choice];
+  writer.finish(finish);
+  --left_;
+  if (!prepared_.parameters.stream)
+    return finished() ? whole(reply_end()) : std::string();
+  std::string events = open(choice);
+  if (writer.has_text()) events += chunk(writer.take(false));
+  if (!finished()) return events + chunk(writer.take(true));
+  const auto end = reply_end();
+  events += chunk(writer.take(true), &end);
+  if (prepared_.parameters.include_usage)
     events += event_line(usage_chunk(
         head_,
-        endpoint_ == Endpoint::chat ? kChatChunkObject : kCompletionObject,
+        kind_ == EndpointKind::chat ? kChatChunkObject : kCompletionObject,
         end));
   return events + "data: [DONE]\n\n";
+}
+
+ReplyEnd ReplyWriter::reply_end() const {
+  ReplyEnd end;
+  int thought = 0;
+  for (int i = 0; i < prepared_.choices(); ++i) {
+    const auto& writer = *choices_[i];
+    end.completion_tokens += writer.completion_tokens();
+    thought += writer.reasoning_tokens();
+    add_timings(end.timings, writer.end().timings);
+    if (i % prepared_.parameters.n != 0) continue;
+    end.prompt_tokens +=
+        static_cast<int>(prepared_.prompt_of(i).request.prompt.size());
+    add_cache(end.cache, writer.end().cache);
+  }
+  if (prepared_.reasoning && !prepared_.reasoning->in_content)
+    end.reasoning_tokens = thought;
+  return end;
+}
+
+std::string ReplyWriter::whole(const ReplyEnd& end) {
+  std::vector<ReplyPart> parts;
+  for (auto& writer : choices_) parts.push_back(writer->take(true));
+  return dump(kind_ == EndpointKind::chat
+                  ? chat_reply(head_, parts, end)
+                  : completion_reply(head_, parts, end));
 }
 
 }  // namespace reprise

@@ -1,47 +1,53 @@
-// A reply's tokens → the JSON that its client gets: events of a stream, or one
+// A reply's events → the JSON that its client gets: events of a stream, or one
 // document at the end. Pure; not thread-safe, one object a reply.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "api/reply.h"
 #include "request/event.h"
+#include "server/choice_writer.h"
 #include "server/prepare.h"
-#include "text/token_stream.h"
 
 namespace reprise {
 
+// Choices are numbered as in PreparedReply.
 class ReplyWriter {
  public:
   // `prepared` outlives the writer.
-  ReplyWriter(Endpoint endpoint, const PreparedRequest& prepared,
+  ReplyWriter(Endpoint endpoint, const PreparedReply& prepared,
               const ModelServices& model);
 
-  // One token more. Ignored once stopped(). Streaming: the events it makes
-  // certain, possibly none ("data: ...\n\n").
-  std::string push(TokenId token);
+  void push(int choice, const PromptLogprobs& logprobs);
 
-  // A stop string was met: nothing further is shown.
-  bool stopped() const { return text_.stopped(); }
+  // One token more. Ignored once the choice has stopped(). Streaming: the
+  // events it makes certain, possibly none ("data: ...\n\n").
+  std::string push(int choice, const SampledToken& token);
 
-  // The reply has ended. Streaming: the events that are left, [DONE]
-  // included. Otherwise the whole document.
-  std::string finish(const Finish& finish);
+  // A stop string was met: nothing further of this choice is shown.
+  bool stopped(int choice) const { return choices_[choice]->stopped(); }
+
+  // The choice has ended; once a choice. Streaming: the events that are left
+  // of it. When it was the last, what closes the reply: usage and [DONE], or
+  // the whole document.
+  std::string finish(int choice, const Finish& finish);
+
+  bool finished() const { return left_ == 0; }
 
  private:
-  std::string events_of(std::string text, const ReplyEnd* end);
-  std::string opening();
+  std::string chunk(const ReplyPart& part, const ReplyEnd* end = nullptr) const;
+  std::string open(int choice);
+  ReplyEnd reply_end() const;
+  std::string whole(const ReplyEnd& end);
 
-  const Endpoint endpoint_;
-  const PreparedRequest& prepared_;
+  const EndpointKind kind_;
+  const PreparedReply& prepared_;
   ReplyHead head_;
-  TokenStream text_;
-  bool opened_ = false;
-  int completion_tokens_ = 0;
-  std::string whole_;                // not streaming: the text so far
-  std::vector<TokenId> unsent_ids_;  // not in any event yet
+  std::vector<std::unique_ptr<ChoiceWriter>> choices_;
+  std::vector<bool> opened_;
+  int left_;
 };
 
 }  // namespace reprise

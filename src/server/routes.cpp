@@ -83,7 +83,10 @@ const std::vector<Served>& served_paths() {
       {"/v1/models", "GET", models},
       {"/v1/models/{id}", "GET", one_model},
       {"/v1/chat/completions", "POST", nullptr, Endpoint::chat},
-      {"/v1/completions", "POST", nullptr, Endpoint::completions}};
+      {"/v1/completions", "POST", nullptr, Endpoint::completions},
+      {"/tokenize", "POST", nullptr, Endpoint::tokenize},
+      {"/detokenize", "POST", nullptr, Endpoint::detokenize},
+      {"/apply-template", "POST", nullptr, Endpoint::apply_template}};
   return kServed;
 }
 
@@ -114,17 +117,15 @@ std::string allowed_methods(const Served& served) {
 }
 
 HttpReply not_found(const HttpRequest& request) {
-  auto path = Json(request.path.substr(0, 128));
   return error_reply(
       Error{ErrorKind::not_found,
-            fmt::format("There is no {}. Served: {}.", dump(path),
+            fmt::format("There is no {}. Served: {}.", shown(request.path),
                         fmt::join(served_lines(), ", ")),
             "", "unknown_path"});
 }
 
 HttpReply options_of(const Served& served) {
-  return {.status = 204,
-          .headers = {{"Allow", allowed_methods(served)}}};
+  return {.status = 204, .headers = {{"Allow", allowed_methods(served)}}};
 }
 
 HttpReply wrong_method(const HttpRequest& request, const Served& served) {

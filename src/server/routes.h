@@ -10,9 +10,16 @@
 
 namespace reprise {
 
-enum class Endpoint { chat, completions };
+enum class Endpoint {
+  chat,
+  completions,
+  tokenize,
+  detokenize,
+  apply_template
+};
 
-// Where a request goes: a reply that is ready, or an endpoint that generates.
+// Where a request goes: a reply that is ready, or an endpoint whose
+// reply takes its time.
 struct Route {
   std::variant<HttpReply, Endpoint> target;
   std::string name;  // of the endpoint, for metrics: "/v1/models", "other"

@@ -88,7 +88,7 @@ TEST_F(Routes, RootSaysWhatIsHere) {
   const auto about = json(ask("/"));
   EXPECT_EQ(about["name"], "reprise");
   EXPECT_EQ(about["version"], "1.2.3");
-  EXPECT_EQ(about["endpoints"].size(), 7u);
+  EXPECT_EQ(about["endpoints"].size(), 10u);
 }
 
 TEST_F(Routes, UnknownPathsNameTheKnownOnes) {

@@ -118,6 +118,109 @@ TEST_F(ServerTest, AStopStringCancelsAndWaitsForTheCounts) {
   EXPECT_EQ(json["cache"]["evaluated_tokens"], 4);
 }
 
+// --- Several choices -------------------------------------------------------
+
+TEST_F(ServerTest, ChoicesAreRequestsOfTheirOwn) {
+  start();
+  auto c = client();
+  c.post(kChatPath, chat_body(R"(, "n": 3, "seed": 5, "stop": "cd")"));
+  const RequestId ids[] = {next(), next(), next()};
+  EXPECT_EQ(engine.request(ids[0]).sampling.seed, 5u);
+  engine.tokens(ids[2], test_ids("three"));
+  engine.tokens(ids[0], test_ids("one"));
+  engine.tokens(ids[1], test_ids("abcd"));
+  ASSERT_TRUE(engine.wait_cancelled(ids[1], milliseconds(2000)));
+  EXPECT_FALSE(engine.cancelled(ids[0]) || engine.cancelled(ids[2]));
+  engine.finish(ids[1], {.reason = FinishReason::cancelled,
+                         .cache = {.memory_tokens = 3, .evaluated_tokens = 1}});
+  engine.finish(ids[2], {.reason = FinishReason::length,
+                         .cache = {.memory_tokens = 3, .evaluated_tokens = 1}});
+  engine.finish(ids[0], {.cache = {.evaluated_tokens = 4}});
+  const auto json = c.reply().json();
+  ASSERT_EQ(json["choices"].size(), 3u);
+  const char* texts[] = {"one", "ab", "three"};
+  const char* reasons[] = {"stop", "stop", "length"};
+  for (int i = 0; i < 3; ++i) {
+    const auto& choice = json["choices"][i];
+    EXPECT_EQ(choice["index"], i);
+    EXPECT_EQ(choice["message"]["content"], texts[i]);
+    EXPECT_EQ(choice["finish_reason"], reasons[i]);
+    EXPECT_EQ(choice["cache"]["evaluated_tokens"], i == 0 ? 4 : 1);
+  }
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 4) << "once";
+  EXPECT_EQ(json["usage"]["completion_tokens"], 3 + 4 + 5);
+  EXPECT_EQ(json["cache"]["evaluated_tokens"], 4);
+}
+
+TEST_F(ServerTest, OneChoiceThatFailsIsTheReplysEnd) {
+  start();
+  for (const bool stream : {false, true}) {
+    auto c = client();
+    c.post(kChatPath, chat_body(std::string(R"(, "n": 3)") +
+                                (stream ? R"(, "stream": true)" : "")));
+    const RequestId ids[] = {next(), next(), next()};
+    engine.finish(ids[0], {.cache = {.evaluated_tokens = 4}});
+    if (stream) c.until("\"finish_reason\":\"stop\"");  // it has begun
+    engine.finish(ids[1], {.reason = FinishReason::error, .error = "NaN"});
+    if (stream)
+      EXPECT_THAT(c.until("0\r\n\r\n"),
+                  testing::AllOf(HasSubstr("\"message\":\"NaN\""),
+                                 Not(HasSubstr("[DONE]"))));
+    else
+      EXPECT_EQ(c.reply().status, 500);
+    EXPECT_TRUE(engine.wait_cancelled(ids[2], milliseconds(2000)));
+    EXPECT_FALSE(engine.cancelled(ids[0])) << "it had finished";
+    engine.finish(ids[2], {.reason = FinishReason::cancelled});
+  }
+  serves();
+}
+
+TEST_F(ServerTest, LeavingCancelsAllChoices) {
+  start();
+  auto c = client();
+  c.post(kChatPath, chat_body(R"(, "n": 3, "stream": true)"));
+  const RequestId ids[] = {next(), next(), next()};
+  engine.tokens(ids[1], test_ids("a"));
+  EXPECT_THAT(c.until("\"content\":\"a\"}"), HasSubstr("\"index\":1"));
+  engine.finish(ids[0], {});
+  c.until("\"finish_reason\":\"stop\"");
+  c.reset();
+  EXPECT_TRUE(engine.wait_cancelled(ids[1], milliseconds(1000)));
+  EXPECT_TRUE(engine.wait_cancelled(ids[2], milliseconds(1000)));
+  EXPECT_FALSE(engine.cancelled(ids[0]));
+  serves();
+}
+
+TEST_F(ServerTest, ARefusalMidwayCancelsTheChoicesBefore) {
+  start();
+  auto c = client();
+  engine.refuse_after(2, {ErrorKind::busy, "1024 requests wait"});
+  c.post(kChatPath, chat_body(R"(, "n": 3)"));
+  EXPECT_EQ(c.reply().status, 429);
+  EXPECT_TRUE(engine.wait_cancelled(next(), milliseconds(1000)));
+  EXPECT_TRUE(engine.wait_cancelled(next(), milliseconds(1000)));
+  serves();
+}
+
+TEST_F(ServerTest, TextEndpointsNeedNoEngine) {
+  start(false);
+  auto c = client();
+  c.post("/tokenize", R"({"content": "ab"})");
+  EXPECT_EQ(c.reply().status, 503) << "the model is loading";
+  server->set_model(test_model(), engine.backend());
+  engine.set_health(EngineHealth::stuck, "", 70);
+  c.post("/tokenize", R"({"content": "!A"})");
+  auto reply = c.reply();
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(reply.json()["tokens"], Json({0, 32}));
+  c.post("/detokenize", R"({"tokens": [0, 512]})");
+  reply = c.reply();
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(reply.error("param"), "tokens[1]");
+  c.post("/apply-template", R"({"messages": [{"role": "user"}]})");
+  EXPECT_EQ(c.reply().json()["prompt"], "<|user|><|end|><|assistant|>");
+}
+
 TEST_F(ServerTest, TheEnginesRefusalsHaveTheirStatus) {
   start();
   auto c = client();

@@ -106,7 +106,7 @@ void copy_reasoning(Json& message) {
     const auto found = message.find(from);
     if (found == message.end() || !found->is_string()) continue;
     const std::string text = *found;
-    for (const char* to : {"reasoning_content", "thinking"})
+    for (const char* to : {"reasoning_content", "thinking", "reasoning"})
       if (!message.contains(to)) message[to] = text;
     return;
   }

@@ -22,7 +22,7 @@ enum class MissingContent { absent, empty };
 // In OpenAI's shape. Of the result: keys whose value is null are gone; the
 // content is a string (text parts joined) or a list of one text part; without
 // tool calls it is always there; tool calls' arguments are objects where they
-// can be read as one; reasoning stands under both names that templates use.
+// can be read as one; reasoning stands under every name that templates use.
 // Errors: invalid with the place, unsupported for media.
 Result<nlohmann::ordered_json> prepare_messages(
     const nlohmann::ordered_json& messages, ContentForm form,

@@ -93,13 +93,14 @@ TEST(ChatMessages, ArgumentsThatAreNoObjectStayText) {
     EXPECT_EQ(arguments_of(text), text);
 }
 
-TEST(ChatMessages, ReasoningUnderBothNames) {
+TEST(ChatMessages, ReasoningUnderEveryName) {
   for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
     const Json given = {
         {"role", "assistant"}, {"content", "x"}, {name, "because"}};
     const Json message = prepare(given.dump().c_str());
     EXPECT_EQ(message["reasoning_content"], "because");
     EXPECT_EQ(message["thinking"], "because");
+    EXPECT_EQ(message["reasoning"], "because");
   }
 }
 

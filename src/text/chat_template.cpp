@@ -17,6 +17,8 @@ using Json = nlohmann::ordered_json;
 struct ChatTemplate::State {
   crate::Owned<reprise_template> handle;
   Json specials;
+  std::string source;
+  std::optional<ReasoningMarks> marks;
   ContentForm form = ContentForm::string;
 };
 
@@ -64,6 +66,8 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(
   if (status != REPRISE_OK) return crate::error(status);
   auto state = std::make_unique<State>();
   state->handle.reset(handle);
+  state->source = source;
+  state->marks = find_reasoning_marks(source);
   state->specials = specials.is_object() ? specials : Json::object();
   auto* compiled = new ChatTemplate(std::move(state));
   std::shared_ptr<const ChatTemplate> out(compiled);
@@ -88,7 +92,23 @@ Result<std::string> ChatTemplate::render(const Json& context, long now) const {
   return crate::take(text);
 }
 
+const std::optional<ReasoningMarks>& ChatTemplate::reasoning_marks() const {
+  return state_->marks;
+}
+
+bool ChatTemplate::mentions(std::string_view word) const {
+  return state_->source.find(word) != std::string::npos;
+}
+
 Result<std::vector<TokenId>> ChatTemplate::encode_chat(
+    const Json& messages, const ChatOptions& options,
+    const Tokenizer& tokenizer) const {
+  auto rendered = render_chat(messages, options, tokenizer);
+  if (!rendered) return rendered.error();
+  return std::move(rendered->ids);
+}
+
+Result<ChatTemplate::RenderedChat> ChatTemplate::render_chat(
     const Json& messages, const ChatOptions& options,
     const Tokenizer& tokenizer) const {
   const auto& text = *tokenizer.state_;
@@ -124,10 +144,10 @@ Result<std::vector<TokenId>> ChatTemplate::encode_chat(
   if (!rendered) return rendered.error();
 
   auto ids = text.encode_pieces(*rendered, &*breaker, options.tokens_max);
-  if (ids && text.chat_bos >= 0 &&
-      (ids->empty() || ids->front() != text.chat_bos))
+  if (!ids) return ids.error();
+  if (text.chat_bos >= 0 && (ids->empty() || ids->front() != text.chat_bos))
     ids->insert(ids->begin(), text.chat_bos);
-  return ids;
+  return RenderedChat{breaker->clean(*rendered), std::move(*ids)};
 }
 
 }  // namespace reprise

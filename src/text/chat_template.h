@@ -8,10 +8,13 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "text/reasoning.h"
 #include "text/tokenizer.h"
 
 namespace reprise {
@@ -51,6 +54,23 @@ class ChatTemplate {
   Result<std::vector<TokenId>> encode_chat(
       const nlohmann::ordered_json& messages, const ChatOptions& options,
       const Tokenizer& tokenizer) const;
+
+  // The same with the text that the ids come from. In the text nothing tells
+  // a special token of the template from one that a client spelled: only the
+  // ids are safe to compute with.
+  struct RenderedChat {
+    std::string text;
+    std::vector<TokenId> ids;
+  };
+  Result<RenderedChat> render_chat(const nlohmann::ordered_json& messages,
+                                   const ChatOptions& options,
+                                   const Tokenizer& tokenizer) const;
+
+  // What its model puts around thoughts, or nothing.
+  const std::optional<ReasoningMarks>& reasoning_marks() const;
+
+  // Whether the source has this word: an argument by this name does something.
+  bool mentions(std::string_view word) const;
 
  private:
   struct State;

@@ -79,6 +79,19 @@ TEST(ChatTemplate, ItsOwnRefusalComesThrough) {
   EXPECT_EQ(error.message, "Roles must alternate");
 }
 
+TEST(ChatTemplate, WorkAndMemoryHaveAnEnd) {
+  for (const char* source :
+       {"{% for a in range(99999) %}{% for b in range(99999) %}"
+        "{% endfor %}{% endfor %}",
+        "{{ 'x' * 99999999999 }}",
+        "{% set t = namespace(x='xxxxxxxx') %}{% for i in range(60) %}"
+        "{% set t.x = t.x ~ t.x %}{% endfor %}"}) {
+    const auto text = compile(source)->render(Json::object(), 0);
+    ASSERT_FALSE(text);
+    EXPECT_EQ(text.error().kind, ErrorKind::invalid);
+  }
+}
+
 TEST(ChatTemplate, SpecialsAreVariablesThatTheContextMayReplace) {
   const auto compiled = compile("{{ bos_token }}", {{"bos_token", "<s>"}});
   EXPECT_EQ(*compiled->render(Json::object(), 0), "<s>");

@@ -21,7 +21,8 @@ bool StopMatcher::Pattern::step(char c) {
   return matched == text.size();
 }
 
-StopMatcher::StopMatcher(std::vector<std::string> stop_strings) {
+StopMatcher::StopMatcher(std::vector<std::string> stop_strings, bool include)
+    : include_(include) {
   for (std::string& stop : stop_strings)
     if (!stop.empty()) patterns_.emplace_back(std::move(stop));
 }
@@ -35,7 +36,7 @@ std::string StopMatcher::push(std::string_view text) {
       if (pattern.step(c)) longest = std::max(longest, pattern.text.size());
     if (longest > 0) {
       stopped_ = true;
-      held_.resize(held_.size() - longest);
+      if (!include_) held_.resize(held_.size() - longest);
       return std::exchange(held_, {});
     }
   }

@@ -11,8 +11,10 @@ namespace reprise {
 
 class StopMatcher {
  public:
-  // Empty strings are ignored.
-  explicit StopMatcher(std::vector<std::string> stop_strings);
+  // Empty strings are ignored. `include`: the text ends behind the stop string
+  // instead of before it.
+  explicit StopMatcher(std::vector<std::string> stop_strings,
+                       bool include = false);
 
   // More text in; what is certainly not a part of a stop string comes out.
   // The first stop string to be complete ends the text, before its first
@@ -37,6 +39,7 @@ class StopMatcher {
   };
 
   std::vector<Pattern> patterns_;
+  bool include_;
   std::string held_;
   bool stopped_ = false;
 };

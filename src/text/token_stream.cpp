@@ -15,6 +15,8 @@ struct TokenStream::State {
   std::shared_ptr<const Tokenizer> tokenizer;
   crate::Owned<reprise_stream> stream;
   StopMatcher stops;
+  TokenStreamOptions options;
+  int tokens = 0;
 };
 
 namespace {
@@ -27,12 +29,13 @@ void check(int status) {
 }  // namespace
 
 TokenStream::TokenStream(std::shared_ptr<const Tokenizer> tokenizer,
-                         std::vector<std::string> stop_strings) {
+                         TokenStreamOptions options) {
+  StopMatcher stops(std::move(options.stop_strings), options.include_stop);
   reprise_stream* stream = nullptr;
   check(reprise_stream_new(&stream));
   state_.reset(new State{std::move(tokenizer),
                          crate::Owned<reprise_stream>(stream),
-                         StopMatcher(std::move(stop_strings))});
+                         std::move(stops), std::move(options)});
 }
 
 TokenStream::~TokenStream() = default;
@@ -44,19 +47,44 @@ std::string TokenStream::push(TokenId token) {
     throw std::runtime_error(
         fmt::format("[TokenStream::push] {} is no token id", token));
   if (token >= tokenizer.size() || stopped()) return "";
+  std::string text = shows(token) ? rest() + special_text(token) : next(token);
+  if (++state_->tokens <= state_->options.stops_after_tokens) return text;
+  return state_->stops.push(text);
+}
+
+// A special token that is to be shown?
+bool TokenStream::shows(TokenId token) const {
+  if (state_->options.shown_marks.empty()) return false;
+  if (!state_->tokenizer->is_special(token)) return false;
+  const auto text = special_text(token);
+  for (const auto& mark : state_->options.shown_marks)
+    if (mark.find(text) != std::string::npos) return true;
+  return false;
+}
+
+std::string TokenStream::special_text(TokenId token) const {
+  return state_->tokenizer->token_bytes(token);
+}
+
+std::string TokenStream::next(TokenId token) {
   reprise_buffer text{};
   check(reprise_stream_push(state_->stream.get(),
-                            tokenizer.state_->handle.get(),
+                            state_->tokenizer->state_->handle.get(),
                             static_cast<std::uint32_t>(token), &text));
-  return state_->stops.push(crate::take(text));
+  return crate::take(text);
+}
+
+// What the decoder holds back; it begins anew.
+std::string TokenStream::rest() {
+  reprise_buffer text{};
+  check(reprise_stream_finish(state_->stream.get(),
+                              state_->tokenizer->state_->handle.get(), &text));
+  return crate::take(text);
 }
 
 std::string TokenStream::finish() {
   if (stopped()) return "";
-  reprise_buffer text{};
-  check(reprise_stream_finish(state_->stream.get(),
-                              state_->tokenizer->state_->handle.get(), &text));
-  std::string out = state_->stops.push(crate::take(text));
+  std::string out = state_->stops.push(rest());
   if (!stopped()) out += state_->stops.finish();
   return out;
 }

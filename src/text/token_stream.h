@@ -11,12 +11,21 @@
 
 namespace reprise {
 
+struct TokenStreamOptions {
+  // The text ends before the first that appears; empty ones are ignored.
+  std::vector<std::string> stop_strings = {};
+  bool include_stop = false;  // it ends behind it instead
+  // The text of the first so many tokens is not searched.
+  int stops_after_tokens = 0;
+  // A special token is shown if one of these has its text in it.
+  std::vector<std::string> shown_marks = {};
+};
+
 class TokenStream {
  public:
-  // Special tokens are not shown. Stop strings: the text ends before the
-  // first that appears; empty ones are ignored.
+  // Special tokens are not shown, but for marks.
   TokenStream(std::shared_ptr<const Tokenizer> tokenizer,
-              std::vector<std::string> stop_strings);
+              TokenStreamOptions options = {});
   ~TokenStream();
   TokenStream(TokenStream&&) noexcept;
 
@@ -32,6 +41,11 @@ class TokenStream {
   bool stopped() const;  // a stop string was met
 
  private:
+  bool shows(TokenId token) const;
+  std::string special_text(TokenId token) const;
+  std::string next(TokenId token);
+  std::string rest();
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -43,7 +43,7 @@ struct Streamed {
 
 Streamed stream(std::shared_ptr<const Tokenizer> tokenizer, const Ids& ids,
                 std::vector<std::string> stops = {}) {
-  TokenStream out(std::move(tokenizer), std::move(stops));
+  TokenStream out(std::move(tokenizer), {.stop_strings = std::move(stops)});
   Streamed result;
   for (TokenId id : ids) {
     result.pieces.push_back(out.push(id));
@@ -86,8 +86,8 @@ TEST(TokenStream, JoinedPiecesAreTheDecodedText) {
   for (const char* name :
        {"llama/hf/tokenizer.json", "text/metaspace_tokenizer.json"}) {
     const auto tokenizer = *Tokenizer::from_file(testing::fixture_path(name));
-    for (const auto& test :
-         testing::read_fixture("text/tokenizer_cases.json").at(name)) {
+    const auto cases = testing::read_fixture("text/tokenizer_cases.json");
+    for (const auto& test : cases.at(name)) {
       const auto ids = test.at("parsed").get<Ids>();
       EXPECT_EQ(stream(tokenizer, ids).text, test.at("shown"));
     }
@@ -140,6 +140,55 @@ TEST(TokenStream, SpecialTokensAreNotShown) {
   EXPECT_EQ(stream(t, ids).text, "hithere<think>");
 }
 
+TEST(TokenStream, MarksAreShownThoughTheyAreSpecial) {
+  const auto t = byte_level_tokenizer();
+  const auto ids =
+      *t->encode("hi<|user|>x<|end|>y", Tokenizer::Specials::parse);
+  TokenStream out(t, {.shown_marks = {"<|user|>thought", "</thought>"}});
+  std::string text;
+  for (const TokenId id : ids) text += out.push(id);
+  EXPECT_EQ(text + out.finish(), "hi<|user|>xy");
+}
+
+TEST(TokenStream, AStopStringMayBeShown) {
+  TokenStream out(bytes(),
+                  {.stop_strings = {"bc", "zz"}, .include_stop = true});
+  std::string text;
+  for (const TokenId id : spell("abcd")) text += out.push(id);
+  EXPECT_EQ(text, "abc");
+  EXPECT_TRUE(out.stopped());
+  EXPECT_EQ(out.finish(), "");
+}
+
+TEST(TokenStream, TheFirstTokensAreNotSearchedForStopStrings) {
+  for (const int after : {0, 1, 2, 3}) {
+    TokenStream out(bytes(), {.stop_strings = {"b"},
+                              .stops_after_tokens = after});
+    std::string text;
+    for (const TokenId id : spell("abab")) text += out.push(id);
+    EXPECT_EQ(text, after < 2 ? "a" : "aba") << after;
+  }
+}
+
+TEST(TokenBytes, AreThoseBetweenOtherTokens) {
+  const auto t = byte_level_tokenizer();
+  for (const std::string text :
+       {"hello there", "世界", "👩‍🚀", " x\n", "é"}) {
+    std::string joined;
+    for (const TokenId id : *t->encode(text, Tokenizer::Specials::text))
+      joined += t->token_bytes(id);
+    EXPECT_EQ(joined, text);
+  }
+  EXPECT_EQ(bytes()->token_bytes(0xE4), "\xe4");
+  EXPECT_EQ(bytes()->token_bytes(257), "abc");
+  EXPECT_EQ(t->token_bytes(t->token_id("<|user|>")), "<|user|>");
+  EXPECT_EQ(t->token_bytes(t->size()), "");
+  EXPECT_EQ(t->token_bytes(-1), "");
+  const auto m = testing::metaspace_tokenizer();
+  EXPECT_EQ(m->token_bytes(3 + 0xE4), "\xe4") << "after <unk>, <s>, </s>";
+  EXPECT_EQ(m->token_bytes(m->token_id("\u2581hello")), " hello");
+}
+
 TEST(TokenStream, StopStringsOverTokenBorders) {
   EXPECT_EQ(stream(bytes(), spell("one STOP two"), {"STOP"}).text, "one ");
   EXPECT_TRUE(stream(bytes(), spell("one STOP two"), {"STOP"}).stopped);
@@ -151,7 +200,7 @@ TEST(TokenStream, StopStringsOverTokenBorders) {
 }
 
 TEST(TokenStream, HoldsBackPossibleBeginningsOnly) {
-  TokenStream out(bytes(), {"ENDE"});
+  TokenStream out(bytes(), {.stop_strings = {"ENDE"}});
   std::vector<std::string> pieces;
   for (TokenId id : spell("xENENDx")) pieces.push_back(out.push(id));
   EXPECT_EQ(pieces,
@@ -162,7 +211,7 @@ TEST(TokenStream, HoldsBackPossibleBeginningsOnly) {
 }
 
 TEST(TokenStream, NothingAfterAStopString) {
-  TokenStream out(bytes(), {"b"});
+  TokenStream out(bytes(), {.stop_strings = {"b"}});
   EXPECT_EQ(out.push('a'), "a");
   EXPECT_EQ(out.push('b'), "");
   EXPECT_TRUE(out.stopped());
@@ -171,7 +220,7 @@ TEST(TokenStream, NothingAfterAStopString) {
 }
 
 TEST(TokenStream, StopStringInWhatWasHeldBack) {
-  TokenStream out(bytes(), {"\uFFFD"});
+  TokenStream out(bytes(), {.stop_strings = {"\uFFFD"}});
   EXPECT_EQ(out.push('a'), "a");
   EXPECT_EQ(out.push(0xE4), "");
   EXPECT_EQ(out.finish(), "");
@@ -181,7 +230,7 @@ TEST(TokenStream, StopStringInWhatWasHeldBack) {
 // Published checkpoints pad the model's vocabulary past the tokenizer's.
 TEST(TokenStream, PaddingIdsHaveNoText) {
   const auto t = bytes();
-  TokenStream out(t, {"ab"});
+  TokenStream out(t, {.stop_strings = {"ab"}});
   EXPECT_EQ(out.push(0xE4), "");
   for (const TokenId padding : {t->size(), t->size() + 282, 1 << 30})
     EXPECT_EQ(out.push(padding), "");

@@ -52,6 +52,15 @@ std::size_t longest_token(const reprise_tokenizer* handle, int size) {
   return longest;
 }
 
+TokenId plain_token(const reprise_tokenizer* handle) {
+  for (const char letter : std::string_view("abcdefghijklmnopqrstuvwxyz")) {
+    const auto id =
+        reprise_tokenizer_token_id(handle, crate::text({&letter, 1}));
+    if (id >= 0) return static_cast<TokenId>(id);
+  }
+  return 0;
+}
+
 Error too_long(std::size_t tokens, int tokens_max) {
   return Error{.kind = ErrorKind::invalid,
                .message = fmt::format(
@@ -77,6 +86,7 @@ Tokenizer::State::State(crate::Owned<reprise_tokenizer> tokenizer)
       special_ids(special_ids_of(handle.get())),
       special_texts(texts_of(handle.get(), special_ids)),
       special_text(special_texts),
+      plain_id(plain_token(handle.get())),
       pieces(kPieceBytesMax) {}
 
 Result<std::vector<TokenId>> Tokenizer::State::encode(std::string_view text,

@@ -49,6 +49,10 @@ class Tokenizer {
   Result<std::string> decode(std::span<const TokenId> ids,
                              bool skip_specials) const;
 
+  // What a token stands for between others, which may be a part of a
+  // character; a special token's own text. Empty for an id without a token.
+  std::string token_bytes(TokenId id) const;
+
   // Splits where special tokens stand, tokenizes each piece between them
   // once and remembers the result (bounded, thread-safe). A large text that
   // certainly has more than tokens_max is refused before that costs anything

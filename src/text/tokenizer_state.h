@@ -39,6 +39,7 @@ struct Tokenizer::State {
   std::vector<TokenId> special_ids;  // ascending
   std::vector<std::string> special_texts;
   SpecialText special_text;
+  const TokenId plain_id;  // some token that is one ASCII letter, or 0
   TokenId prompt_bos = -1;
   TokenId chat_bos = -1;
   mutable PieceCache pieces;  // the texts with a byte for `first` before

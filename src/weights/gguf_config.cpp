@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "weights/json_result.h"
+#include "weights/json_text.h"
 
 namespace reprise {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "weights/json_result.h"
+#include "weights/json_text.h"
 #include "weights/mapped_array.h"
 #include "weights/mlx_quantization.h"
 #include "weights/safetensors_file.h"
@@ -168,7 +168,12 @@ Result<json> read_json(const fs::path& path) {
     return Error{ErrorKind::corrupt,
                  fmt::format("cannot read '{}'", path.string())};
   try {
-    json value = json::parse(text);
+    bool too_deep = false;
+    json value = json::parse(text, bounded_depth<json>(too_deep));
+    if (too_deep)
+      return Error{ErrorKind::corrupt,
+                   fmt::format("'{}' is nested deeper than {}", path.string(),
+                               kJsonTextDepthMax)};
     if (value.is_object()) return json_result(std::move(value));
   } catch (const json::exception& e) {
     return Error{ErrorKind::corrupt, fmt::format("'{}' is not valid JSON: {}",

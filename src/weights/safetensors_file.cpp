@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "weights/checked_product.h"
-#include "weights/json_result.h"
+#include "weights/json_text.h"
 
 namespace reprise {
 namespace {
@@ -27,7 +27,7 @@ struct TypeInfo {
   std::size_t bytes;
 };
 
-constexpr TypeInfo kTypes[] = {
+constexpr TypeInfo kTensorTypes[] = {
     {"BOOL", SafetensorsType::boolean, 1}, {"U8", SafetensorsType::u8, 1},
     {"I8", SafetensorsType::i8, 1},        {"U16", SafetensorsType::u16, 2},
     {"I16", SafetensorsType::i16, 2},      {"U32", SafetensorsType::u32, 4},
@@ -37,7 +37,7 @@ constexpr TypeInfo kTypes[] = {
     {"F64", SafetensorsType::f64, 8}};
 
 std::optional<SafetensorsType> dtype_named(const std::string& name) {
-  for (const TypeInfo& info : kTypes)
+  for (const TypeInfo& info : kTensorTypes)
     if (name == info.name) return info.type;
   return std::nullopt;
 }
@@ -79,7 +79,10 @@ Result<json> parse_header(const MappedFile& file, std::string_view text) {
   // The parser keeps the last of equal keys, so count them here.
   std::set<std::string> names;
   std::optional<std::string> twice;
+  bool too_deep = false;
+  const auto bounded = bounded_depth<json>(too_deep);
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
+    if (!bounded(depth, event, value)) return false;
     if (event == json::parse_event_t::key && depth == 1 &&
         !names.insert(value.get<std::string>()).second)
       twice = value.get<std::string>();
@@ -87,6 +90,9 @@ Result<json> parse_header(const MappedFile& file, std::string_view text) {
   };
   try {
     json header = json::parse(text, watch);
+    if (too_deep)
+      return corrupt(file.path(), "has a header nested deeper than {}",
+                     kJsonTextDepthMax);
     if (twice) return corrupt(file.path(), "has the tensor '{}' twice", *twice);
     if (!header.is_object())
       return corrupt(file.path(), "has a header that is not a JSON object: {}",
@@ -190,7 +196,7 @@ std::optional<Error> find_overlap(
 }  // namespace
 
 std::size_t item_bytes(SafetensorsType type) {
-  for (const TypeInfo& info : kTypes)
+  for (const TypeInfo& info : kTensorTypes)
     if (type == info.type) return info.bytes;
   CHECK(false);
 }

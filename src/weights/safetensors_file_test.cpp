@@ -121,6 +121,16 @@ TEST_F(SafetensorsFileTest, RefusesLyingOffsets) {
       ErrorKind::corrupt, "'t' and 'u' overlap");
 }
 
+// Whoever prints or copies JSON goes down it by calls.
+TEST_F(SafetensorsFileTest, RefusesNestingWithoutEnd) {
+  const std::string deep =
+      std::string(200'000, '[') + std::string(200'000, ']');
+  expect_error(safetensors_bytes(R"({"t": )" + deep + "}", ""),
+               ErrorKind::corrupt, "nested deeper than 64");
+  expect_error(safetensors_bytes(deep, ""), ErrorKind::corrupt,
+               "nested deeper than 64");
+}
+
 TEST_F(SafetensorsFileTest, RefusesSizesThatDoNotAgree) {
   const auto entry = [](const char* dtype, const char* shape) {
     return R"({"data_offsets": [0, 16], "dtype": ")" + std::string(dtype) +

@@ -46,7 +46,8 @@ def test_messages_may_not_be_missing(tiny: Server):
 
 @pytest.mark.parametrize("prompt,part", [
     (None, "prompt"), (5, "prompt"), ({"a": 1}, "prompt"), ([], "prompt"),
-    ("", "prompt"), (["a", "b"], "prompt"), ([[1], [2]], "prompt"),
+    ("", "prompt"), (["a", ""], "prompt"), ([[1], [600]], "600"),
+    (["a"] * 129, "prompt"),
     ([1, "a"], "prompt"), ([1.5], "1.5"), ([512], "512"), ([-1], "-1"),
     ([3, 2 ** 31], str(2 ** 31)), ([2 ** 70], "prompt"), ([True], "prompt"),
 ], ids=lambda v: str(v)[:20])

@@ -197,6 +197,7 @@ def test_evictions_and_preemptions(server: Server):
     assert watch.moved("reprise_preemptions_total") > 0
 
 
+@pytest.mark.real_model
 def test_failed_steps(serve: Callable[..., Server], tmp_path: Path):
     model = tmp_path / "poisoned"
     shutil.copytree(TINY, model)

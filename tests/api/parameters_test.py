@@ -13,7 +13,7 @@ BAD_VALUES: list[tuple[str, Any]] = [
     ("temperature", [1]), ("temperature", True),
     ("top_p", 0), ("top_p", -1), ("top_p", 1.5), ("top_p", "x"),
     ("top_k", -2), ("top_k", 1.5), ("top_k", HUGE), ("top_k", "many"),
-    ("max_tokens", 0), ("max_tokens", -1), ("max_tokens", "10"),
+    ("max_tokens", -1), ("max_tokens", "10"),
     ("max_tokens", 1.5), ("max_tokens", HUGE),
     ("seed", "x"), ("seed", 1.5), ("seed", HUGE),
     ("stop", 5), ("stop", [5]), ("stop", {"a": 1}), ("stop", ["x"] * 1000),
@@ -21,19 +21,26 @@ BAD_VALUES: list[tuple[str, Any]] = [
     ("stream_options", {"include_usage": "yes"}),
     ("ignore_eos", 1), ("cache_prompt", "no"), ("return_token_ids", "yes"),
     ("model", 7),
+    ("min_p", 2), ("min_p", "x"), ("repetition_penalty", 0),
+    ("repetition_penalty", 101), ("repeat_penalty", -1), ("repeat_last_n", -2),
+    ("presence_penalty", 3), ("frequency_penalty", -3), ("n", 0), ("n", 129),
+    ("n", "two"), ("best_of", 0), ("min_tokens", -1), ("min_tokens", 2),
+    ("stop_token_ids", [512]), ("stop_token_ids", 5),
+    ("logit_bias", {"512": 1}), ("logit_bias", {"x": 1}),
+    ("logit_bias", {"1": 101}), ("logit_bias", [[1]]), ("logit_bias", 5),
+    ("logprobs", 2.5), ("logprobs", "x"), ("prompt_logprobs", 21),
+    ("n_predict", -2), ("include_stop_str_in_output", 1),
 ]
 NOT_SERVED: list[tuple[str, Any]] = [
-    ("n", 2), ("logit_bias", {"1": 5}), ("frequency_penalty", 0.5),
-    ("presence_penalty", 0.5), ("min_p", 0.1), ("repetition_penalty", 1.2),
-    ("typical_p", 0.5), ("grammar", "root ::= \"a\""),
+    ("best_of", 3), ("typical_p", 0.5), ("grammar", "root ::= \"a\""),
 ]
 NOT_SERVED_CHAT: list[tuple[str, Any]] = [
-    ("logprobs", True), ("top_logprobs", 3),
-    ("response_format", {"type": "json_object"}),
+    ("response_format", {"type": "json_object"}), ("echo", True),
     ("tools", [{"type": "function", "function": {"name": "f"}}]),
+    ("reasoning_effort", "low"),
 ]
 NOT_SERVED_COMPLETIONS: list[tuple[str, Any]] = [
-    ("logprobs", 2), ("best_of", 3), ("suffix", "end"), ("echo", True),
+    ("suffix", "end"), ("top_logprobs", 3),
 ]
 HARMLESS: dict[str, Any] = {
     "n": 1, "frequency_penalty": 0, "presence_penalty": 0, "user": "me",

@@ -43,8 +43,9 @@ def test_repeat_is_reused_to_the_last_token(tiny: Server):
     prompt = fresh_prompt(1, 700)
     first = http.complete(tiny, prompt, max_tokens=4)
     cache = check_counts(first)
-    assert cache["memory_tokens"] == 0
-    assert cache["miss_reason"] == "diverged" and cache["miss_position"] == 0
+    # Prompts of other tests may begin with the same token.
+    assert cache["memory_tokens"] == cache["miss_position"] < 4
+    assert cache["miss_reason"] == "diverged"
     again = http.complete(tiny, prompt, max_tokens=4)
     cache = check_counts(again)
     assert cache["memory_tokens"] == 699 and cache["evaluated_tokens"] == 1

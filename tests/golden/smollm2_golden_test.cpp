@@ -38,7 +38,8 @@ Runner& runner() {
 TEST(SmolLM2Golden, RenderedTextAndIds) {
   const auto text = load_text_model(kFile);
   ASSERT_TRUE(text) << text.error().message;
-  for (const json& c : read_fixture("golden.json").at("cases")) {
+  const auto golden = read_fixture("golden.json");
+  for (const json& c : golden.at("cases")) {
     const auto ids = text->chat_template->encode_chat(c.at("messages"), {},
                                                       *text->tokenizer);
     ASSERT_TRUE(ids) << ids.error().message;

@@ -15,11 +15,13 @@ Script = Callable[..., Server]
 
 @pytest.fixture
 def script(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Script]:
-    """script({prompt end: pieces}, tokenizer config...): a ready server."""
+    """script({prompt end: pieces}, special tokens, tokenizer config...): a
+    ready server."""
     running: list[Server] = []
 
-    def make(scripts: dict[str, list[str | bytes]], **config: Any) -> Server:
-        model = ScriptModel(scripts)
+    def make(scripts: dict[str, list[str | bytes]],
+             special: tuple[str, ...] = (), **config: Any) -> Server:
+        model = ScriptModel(scripts, special)
         assert model.margin() > 50, "the table is not unambiguous"
         folder = model.write(tmp_path / f"script{len(running)}", **config)
         server = start(folder, "--state-memory", "16MiB",

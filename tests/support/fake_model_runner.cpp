@@ -157,10 +157,10 @@ std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
   const json config = model_config(options.model_path);
   const std::size_t each = block_bytes(config);
   const int vocabulary = setting(config, "vocab_size");
-  FakeRunnerOptions fake{
-      .vocabulary = vocabulary,
-      .context_tokens = setting(config, "max_position_embeddings", 2048),
-      .block_count = blocks_that_fit(each, options.state_memory_bytes)};
+  FakeRunnerOptions fake;
+  fake.vocabulary = vocabulary;
+  fake.context_tokens = setting(config, "max_position_embeddings", 2048);
+  fake.block_count = blocks_that_fit(each, options.state_memory_bytes);
   if (auto script = read_script(options.model_path); !script.empty())
     fake.logits_of = [script = std::move(script),
                       vocabulary](std::span<const TokenId> history) {

@@ -37,14 +37,17 @@ class ScriptModel:
     """scripts: a token that ends a prompt -> the pieces of the reply to it.
     A piece is a string or bytes (a part of a character), one token each; after
     the last comes the end of the reply. The chat template ends its prompts
-    with "<|assistant|>"."""
+    with "<|assistant|>". `special`: added tokens that become special ones."""
 
-    def __init__(self, scripts: dict[str, list[str | bytes]]):
+    def __init__(self, scripts: dict[str, list[str | bytes]],
+                 special: tuple[str, ...] = ()):
         self.tokenizer = json.loads((TINY / "tokenizer.json").read_text())
         self.config = json.loads((TINY / "tokenizer_config.json").read_text())
         self.vocabulary: dict[str, int] = self.tokenizer["model"]["vocab"]
         added = self.tokenizer["added_tokens"]
         self.ids = {t["content"]: -1 for t in added}
+        for token in added:
+            token["special"] |= token["content"] in special
         self.extend([p for pieces in scripts.values() for p in pieces])
         for token in added:  # their ids follow the vocabulary's
             token["id"] = len(self.vocabulary) + added.index(token)

@@ -10,6 +10,11 @@ use crate::{python_filters, python_methods};
 
 const NAME: &str = "chat template";
 
+/// What one render may cost: instructions, and 64 bytes of created data each
+/// (minijinja counts both), so some seconds and 1 GiB at most. The largest
+/// body that a client may send passes through a template dozens of times.
+const FUEL: u64 = 16 << 20;
+
 pub struct ChatTemplate {
     env: Environment<'static>,
 }
@@ -23,6 +28,7 @@ impl ChatTemplate {
             .build()
             .map_err(describe)?;
         env.set_syntax(syntax);
+        env.set_fuel(Some(FUEL));
         env.set_auto_escape_callback(|_| AutoEscape::None);
         env.set_unknown_method_callback(python_methods::call);
         python_filters::register(&mut env);
@@ -92,6 +98,12 @@ fn describe(error: Error) -> Failure {
     let mut cause: &dyn std::error::Error = &error;
     loop {
         if let Some(e) = cause.downcast_ref::<Error>() {
+            if e.kind() == ErrorKind::OutOfFuel {
+                return Failure::invalid(
+                    "chat template: it takes too many steps or too much \
+                     memory with these messages",
+                );
+            }
             let refused = e.source_is_refusal();
             if refused {
                 return Failure::invalid(e.detail().unwrap_or_default());
