@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <set>
@@ -165,6 +166,11 @@ void FakeRunner::copy_rows(const BlockCopy& copy) {
   const auto to = static_cast<std::ptrdiff_t>(copy.to) * kBlockTokens;
   std::copy_n(pool_.begin() + from, copy.rows, pool_.begin() + to);
   rows_copied_ += static_cast<std::size_t>(copy.rows);
+  auto& poisoned = options_.poisoned_blocks;
+  if (poisoned.contains(copy.from))
+    poisoned.insert(copy.to);
+  else
+    poisoned.erase(copy.to);
 }
 
 void FakeRunner::poison_from(const StepRow& row, int position) {
@@ -192,8 +198,18 @@ std::vector<TokenId> FakeRunner::read_history(const StepRow& row) {
   return history;
 }
 
+bool FakeRunner::reads_poison(const StepRow& row) const {
+  return std::any_of(row.blocks.begin(), row.blocks.end(), [&](BlockId id) {
+    return options_.poisoned_blocks.contains(id);
+  });
+}
+
 void FakeRunner::write(const StepRow& row) {
   int position = row.start;
+  // A block from its first row on is a new one.
+  for (std::size_t i = 0; i < row.blocks.size(); ++i)
+    if (static_cast<int>(i) * kBlockTokens >= row.start)
+      options_.poisoned_blocks.erase(row.blocks[i]);
   for (const TokenId token : row.tokens) {
     at(row.blocks, position) = {.token = token, .position = position};
     ++position;
@@ -225,7 +241,8 @@ StepLogits FakeRunner::run(const StepPlan& plan) {
         auto values = options_.logits_of
                           ? options_.logits_of(known)
                           : logits_after(known, options_.vocabulary);
-        if (options_.nan_logits && options_.nan_logits(row))
+        if (reads_poison(row) ||
+            (options_.nan_logits && options_.nan_logits(row)))
           values[0] = std::numeric_limits<float>::quiet_NaN();
         logits.values.insert(logits.values.end(), values.begin(), values.end());
       }

@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <vector>
 
@@ -30,6 +31,10 @@ struct FakeRunnerOptions {
   // What a row says after its history; empty: logits_after.
   std::function<std::vector<float>(std::span<const TokenId>)> logits_of;
   int slot_count = 0;  // more: a model that keeps snapshots
+
+  // Blocks whose rows are not numbers, as a stray write would leave them:
+  // logits of whoever reads one are NaN. One that is written anew is sound.
+  std::set<BlockId> poisoned_blocks;
 
   // Faults, each an exception or NaN logits; empty: none.
   std::function<bool(const StepPlan&)> throws_at_step;
@@ -86,6 +91,7 @@ class FakeRunner : public Runner {
   void copy_rows(const BlockCopy& copy);
   void poison_from(const StepRow& row, int position);
   std::vector<TokenId> read_history(const StepRow& row);
+  bool reads_poison(const StepRow& row) const;
   void write(const StepRow& row);
 
   FakeRunnerOptions options_;

@@ -101,7 +101,8 @@ TEST_F(StepLoopTest, OnlyTheGuiltyRequestFails) {
     EXPECT_EQ(finish(id).reason, FinishReason::length);
     EXPECT_EQ(reply(id), alone(id));
   }
-  EXPECT_EQ(loop_.status().steps_failed, 2u) << "together, and alone";
+  // Together, alone and again; and so once more after it started over.
+  EXPECT_EQ(loop_.status().steps_failed, 6u);
 }
 
 TEST_F(StepLoopTest, LogitsThatAreNoNumbersFailTheirRequestOnly) {
@@ -138,6 +139,44 @@ TEST_F(StepLoopTest, AFailedRequestCanBeAskedAgain) {
   EXPECT_EQ(reply(second), alone(second));
   EXPECT_EQ(finish(second).cache.memory_tokens, 0)
       << "what led to a failure is not used again";
+}
+
+// Somebody wrote over cached rows. Who meets them is served all the same, the
+// blocks are given to nobody else, and the next one finds sound ones.
+TEST_F(StepLoopTest, APoisonedPrefixIsQuarantined) {
+  const RequestId first = submit(request_of(1, 600, 5));
+  run();
+  EXPECT_EQ(reply(first), alone(first));
+  for (BlockId id = 0; id < 32; ++id)
+    runner_.options().poisoned_blocks.insert(id);
+  const RequestId second = submit(request_of(1, 600, 20));
+  run();
+  EXPECT_EQ(reply(second), alone(second));
+  EXPECT_EQ(finish(second).cache.miss_reason, MissReason::corrupt);
+  EXPECT_EQ(finish(second).cache.evaluated_tokens, 600);
+  EXPECT_EQ(loop_.status().requests_started_over, 1u);
+  EXPECT_EQ(loop_.status().blocks_quarantined, 3u);
+  const RequestId third = submit(request_of(1, 600, 5));
+  run();
+  EXPECT_EQ(finish(third).cache.memory_tokens, 0);
+  const RequestId fourth = submit(request_of(1, 600, 5));
+  run();
+  EXPECT_EQ(reply(fourth), alone(fourth));
+  EXPECT_EQ(finish(fourth).cache.memory_tokens, 599);
+  EXPECT_EQ(loop_.status().requests_started_over, 1u);
+}
+
+// A step that fails by chance while one request runs alone costs it nothing.
+TEST_F(StepLoopTest, AChanceFailureAloneIsTriedAgain) {
+  int steps = 0;
+  runner_.options().throws_at_step = [&](const StepPlan&) {
+    return ++steps % 7 == 3;
+  };
+  const RequestId id = submit(request_of(1, 300, 60));
+  run();
+  EXPECT_EQ(reply(id), alone(id));
+  EXPECT_EQ(loop_.status().requests_started_over, 0u);
+  EXPECT_GT(loop_.status().steps_failed, 5u);
 }
 
 TEST_F(StepLoopTest, TimesAreThoseOfTheClock) {

@@ -132,6 +132,16 @@ bool PrefixIndex::forget(BlockId id) {
   return true;
 }
 
+std::vector<BlockId> PrefixIndex::quarantine(Tokens tokens) {
+  const auto first =
+      tokens.first(std::min<std::size_t>(tokens.size(), kBlockTokens));
+  const auto best = Node::nearest(state_->root.children, first);
+  // Whoever shares the chain's first block has built on it.
+  std::vector<BlockId> dropped;
+  if (best.node != nullptr) state_->drop(best.node, dropped);
+  return dropped;
+}
+
 bool PrefixIndex::contains(BlockId id) const {
   return state_->by_block[id] != nullptr;
 }

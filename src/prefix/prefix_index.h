@@ -95,6 +95,10 @@ class PrefixIndex {
   // the caller holds it. False: not in the index, or needed there.
   bool forget(BlockId id);
 
+  // Drops every node that holds rows of `tokens`, with all below it. Who holds
+  // their blocks keeps them, and must not publish them again.
+  std::vector<BlockId> quarantine(std::span<const TokenId> tokens);
+
   bool contains(BlockId id) const;
 
   // Blocks that make_room could free at most. Exact as long as whoever holds

@@ -177,6 +177,22 @@ PrefixIndex::Node* PrefixIndex::State::block_victim() const {
   return oldest;
 }
 
+void PrefixIndex::State::drop(Node* node, std::vector<BlockId>& dropped) {
+  while (!node->children.empty()) drop(node->children.begin()->get(), dropped);
+  dropped.push_back(node->block);
+  const auto gone = take_out(node);
+  // What was evicted below it is forgotten with it.
+  forget_ghosts(gone.get());
+}
+
+void PrefixIndex::State::forget_ghosts(Node* node) {
+  for (const auto& ghost : node->ghosts) {
+    forget_ghosts(ghost.get());
+    ghosts.erase({ghost->stamp, ghost.get()});
+  }
+  node->ghosts.clear();
+}
+
 void PrefixIndex::State::evict(Node* node) {
   auto owned = take_out(node);
   ++evictions;

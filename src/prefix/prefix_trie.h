@@ -92,6 +92,9 @@ struct PrefixIndex::State {
   void drop_covered(Node* parent, Tokens piece);
   std::unique_ptr<Node> take_out(Node* node);
   void evict(Node* node);
+  void forget_ghosts(Node* node);
+  // With all below it, and without a ghost.
+  void drop(Node* node, std::vector<BlockId>& dropped);
   Node* block_victim() const;
 
   // Snapshots. The node below whose blocks one at the end of `tokens` stands,

@@ -174,6 +174,10 @@ bool BlockBooks::reclaim_tail(Sequence& s) {
   return tail_shared(s) && index_.forget(s.blocks[s.length / kBlockTokens]);
 }
 
+std::vector<BlockId> BlockBooks::quarantine(std::span<const TokenId> tokens) {
+  return index_.quarantine(tokens);
+}
+
 void BlockBooks::leave(Sequence& s, Leave how) {
   if (how == Leave::published && s.caches() && s.length > 0) {
     publish(s, s.length);
@@ -181,10 +185,13 @@ void BlockBooks::leave(Sequence& s, Leave how) {
   }
   if (how == Leave::distrusted) {
     forget_snapshots(s);
-    // From the end backwards, as far as nobody else built on it: what others
-    // went on from and finished is believed.
-    for (auto at = s.blocks.rbegin(); at != s.blocks.rend(); ++at)
-      if (index_.contains(*at) && !index_.forget(*at)) break;
+    // What it computed, from the end backwards, as far as nobody else built on
+    // it: what others went on from and finished is believed.
+    const auto own = static_cast<std::size_t>(s.length > s.rows_reused
+                                                  ? s.rows_reused / kBlockTokens
+                                                  : blocks_for(s.rows_reused));
+    for (std::size_t i = s.blocks.size(); i-- > own;)
+      if (index_.contains(s.blocks[i]) && !index_.forget(s.blocks[i])) break;
   }
   for (const BlockId id : s.blocks) allocator_.release(id);
   for (const BlockId id : s.spare) allocator_.release(id);

@@ -72,6 +72,10 @@ class BlockBooks {
   // writing without a copy. For a pool that has no room for one.
   bool reclaim_tail(Sequence& sequence);
 
+  // The index lets go of all that holds rows of these tokens, and of what was
+  // built on it; these blocks. Who uses one goes on with it.
+  std::vector<BlockId> quarantine(std::span<const TokenId> tokens);
+
   enum class Leave {
     published,   // committed rows go to the index, if the sequence caches
     distrusted,  // and what of them is in the index for it alone is dropped

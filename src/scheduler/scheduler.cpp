@@ -69,6 +69,8 @@ struct Scheduler::State {
   void plan_somebody();
   Sequence* victim_for(const Sequence& sequence) const;
   void preempt(Sequence& sequence);
+  void start_over(Sequence& sequence);
+  void blame_cache(Sequence& sequence);
   StepPlan describe() const;
   int goal_of(const Sequence& sequence) const {
     return prefill_goal(sequence, books.slots() != nullptr);
@@ -139,6 +141,8 @@ bool Scheduler::State::try_admit(Sequence& s) {
   if (!admission.admitted) return false;
   s.running = true;
   s.length_admitted = s.length;
+  s.rows_reused = s.length;
+  s.tainted = false;
   s.goal = s.size();
   if (std::exchange(s.admitted_before, true)) return true;
   admitted.push_back(s.id);
@@ -252,6 +256,38 @@ void Scheduler::State::preempt(Sequence& s) {
   waiting.push_front(std::move(owned));
 }
 
+// Its state is not believed, whoever computed it.
+void Scheduler::State::start_over(Sequence& s) {
+  ++counts.requests_started_over;
+  forget_isolation(s);
+  SequencePtr owned = take_running(s);
+  s.suspect_length = s.length;
+  s.suspect_rows = s.rows_reused;
+  books.leave(s, BlockBooks::Leave::distrusted);
+  s.running = false;
+  s.starts_over = true;
+  s.report.memory_tokens = 0;
+  if (s.suspect_rows > 0) s.report.miss_reason = MissReason::corrupt;
+  s.report.miss_position = 0;
+  waiting.push_front(std::move(owned));
+}
+
+// It got past the place where it had failed, with all else the same.
+void Scheduler::State::blame_cache(Sequence& s) {
+  if (s.suspect_rows == 0 || s.length <= s.suspect_length) return;
+  const auto dropped = books.quarantine(
+      std::span(s.tokens).first(static_cast<std::size_t>(s.suspect_rows)));
+  counts.blocks_quarantined += dropped.size();
+  s.suspect_rows = 0;
+  // Others may be built on them. They go on, and what they have made stays
+  // theirs.
+  for (const auto& other : running)
+    other->tainted |= std::any_of(
+        other->blocks.begin(), other->blocks.end(), [&](BlockId id) {
+          return std::find(dropped.begin(), dropped.end(), id) != dropped.end();
+        });
+}
+
 StepPlan Scheduler::State::describe() const {
   StepPlan plan;
   for (const auto& row : planned) {
@@ -277,6 +313,7 @@ void Scheduler::State::apply_row(PlannedRow& row, RowOutput output) {
   const bool prefilled = s.prefills();
   counts.evaluated_tokens += static_cast<std::size_t>(row.end - s.length);
   books.commit(s, row.reservation, row.end);
+  if (s.starts_over) blame_cache(s);
   if (s.scores()) take_scores(s, std::move(output.prompt));
   const bool complete = s.length == s.size();
   CHECK((complete && s.reply_left() > 0) == output.token.has_value(),
@@ -448,8 +485,12 @@ void Scheduler::fail(std::optional<RequestId> guilty,
   if (guilty) {
     Sequence* s = state_->find_running(*guilty);
     CHECK(s != nullptr, "request {} is guilty and does not run", *guilty);
-    state_->finish(*s, ending(FinishReason::error, message),
-                   BlockBooks::Leave::distrusted);
+    if (std::exchange(s->failed_length, s->length) != s->length) return;
+    if (s->starts_over)
+      state_->finish(*s, ending(FinishReason::error, message),
+                     BlockBooks::Leave::distrusted);
+    else
+      state_->start_over(*s);
     return;
   }
   state_->isolated.clear();

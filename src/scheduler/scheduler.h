@@ -61,6 +61,8 @@ struct SchedulerStatus {
   std::size_t steps = 0;
   std::size_t steps_failed = 0;
   std::size_t preemptions = 0;
+  std::size_t requests_started_over = 0;
+  std::size_t blocks_quarantined = 0;
   // Of admitted requests, by what kept them from reusing more: how many, and
   // how many of their prompt tokens had to be evaluated. Index: MissReason.
   std::array<std::size_t, kMissReasonCount> lookups{};
@@ -93,9 +95,12 @@ class Scheduler {
 
   // The plan was not run, or not wholly: forgets it. Requests that it
   // admitted stay admitted, and what it evicted stays evicted. With `guilty`,
-  // that request is ended with FinishReason::error and the message; what it
-  // had computed is not published, and its published blocks are dropped as
-  // far as nobody else built on them. The row of a plan of one is guilty.
+  // what that request had computed is not published, and its published blocks
+  // are dropped as far as nobody else built on them. The row of a plan of one
+  // is guilty. It is tried again; if it fails at the same place again, it
+  // starts over from nothing, once, with the cache off: if it then passes that
+  // place, the cached blocks that it had used are at fault, and quarantined.
+  // If not, it is ended with FinishReason::error and the message.
   void fail(std::optional<RequestId> guilty, const std::string& message);
 
   // After fail() without a guilty row: the next plans hold one row each until

@@ -79,6 +79,15 @@ class SchedulerTest : public testing::Test {
     scheduler_->check_books();
   }
 
+  // A second time at the same place: it was no chance.
+  void fail_twice(RequestId id) {
+    for (int i = 0; i < 2; ++i) {
+      plan();
+      scheduler_->fail(id, "not a number");
+      collect();
+    }
+  }
+
   static const StepRow* row_of(const StepPlan& plan, RequestId id) {
     for (const auto& row : plan.rows)
       if (row.id == id) return &row;
@@ -233,14 +242,12 @@ TEST_F(SchedulerTest, AWaitForAPrefixEndsWithWhomeverComputesIt) {
     EXPECT_NE(row_of(first, 3), nullptr) << "others may go ahead";
     apply(first);
     if (failed) {
-      plan();
-      scheduler_->fail(1, "broken");
-      collect();
+      fail_twice(1);
     } else {
       scheduler_->cancel(1);
     }
     EXPECT_NE(row_of(plan(), 2), nullptr);
-    scheduler_->fail(3, "not wanted any more");
+    scheduler_->fail(std::nullopt, "not run");
     run();
     EXPECT_EQ(finishes_[2].reason, FinishReason::length);
     EXPECT_EQ(finishes_[2].cache.memory_tokens > 0, !failed);
@@ -358,10 +365,12 @@ TEST_F(SchedulerTest, AFailedCopyIsGivenBackAndPlannedAgain) {
   ASSERT_EQ(first.copies.size(), 1u);
   scheduler_->fail(std::nullopt, "once");
   collect();
-  plan();  // request 9 alone
-  scheduler_->fail(std::nullopt, "a plan of one: its row is guilty");
-  collect();
-  EXPECT_EQ(finishes_[9].reason, FinishReason::error);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(plan().rows[0].id, 9u) << "alone, and alone again";
+    scheduler_->fail(std::nullopt, "a plan of one: its row is guilty");
+    collect();
+  }
+  EXPECT_EQ(scheduler_->status().requests_started_over, 1u);
   const auto second = plan();
   ASSERT_EQ(second.copies.size(), 1u);
   EXPECT_EQ(second.copies[0].from, first.copies[0].from);
@@ -369,6 +378,7 @@ TEST_F(SchedulerTest, AFailedCopyIsGivenBackAndPlannedAgain) {
   apply(second);
   run();
   EXPECT_EQ(replies_[2], run_of(1089, 4));
+  EXPECT_EQ(replies_[9], run_of(1100, 40)) << "from nothing, and whole";
 }
 
 TEST_F(SchedulerTest, WhatAGuiltyRequestComputedIsNotUsedAgain) {
@@ -379,14 +389,38 @@ TEST_F(SchedulerTest, WhatAGuiltyRequestComputedIsNotUsedAgain) {
   const auto bad = shared + run_of(5000, 900);
   ASSERT_TRUE(scheduler_->add(2, request_of(bad, 4)));
   step();
-  plan();
-  scheduler_->fail(2, "not a number");
-  collect();
+  fail_twice(2);
+  EXPECT_FALSE(finishes_.contains(2));
+  step();
+  fail_twice(2);
   EXPECT_EQ(finishes_[2].error, "not a number");
   ASSERT_TRUE(scheduler_->add(3, request_of(bad, 4)));
   run();
   EXPECT_EQ(finishes_[3].cache.memory_tokens, 256)
       << "what another one went on from is believed";
+}
+
+// What it used of the cache is at fault if it gets past that place without.
+TEST_F(SchedulerTest, WhoStartsOverAndSucceedsBlamesTheCache) {
+  start({.block_count = 32});
+  const auto text = run_of(0, 600);
+  ASSERT_TRUE(scheduler_->add(1, request_of(text, 4)));
+  run();
+  // A neighbour is built on the same rows.
+  ASSERT_TRUE(scheduler_->add(2, request_of(text + run_of(900, 9), 400)));
+  step();
+  ASSERT_TRUE(scheduler_->add(3, request_of(text + run_of(700, 9), 4)));
+  fail_twice(3);
+  while (!finishes_.contains(3)) step();
+  EXPECT_EQ(finishes_[3].reason, FinishReason::length);
+  EXPECT_EQ(finishes_[3].cache.memory_tokens, 0);
+  EXPECT_EQ(finishes_[3].cache.evaluated_tokens, 609);
+  EXPECT_EQ(finishes_[3].cache.miss_reason, MissReason::corrupt);
+  EXPECT_GE(scheduler_->status().blocks_quarantined, 3u);
+  run();
+  EXPECT_EQ(finishes_[2].reason, FinishReason::length) << "it goes on";
+  EXPECT_EQ(scheduler_->status().blocks_cached, 0)
+      << "and nobody gets what it was built on";
 }
 
 TEST_F(SchedulerTest, CancellingKeepsWhatIsCommitted) {

@@ -56,6 +56,7 @@ struct Sequence {
   // Since the last admission.
   bool running = false;
   int length_admitted = 0;  // what the hit gave
+  int rows_reused = 0;      // as much of it as came from the index
   int goal = 0;             // known tokens: prefill ends there
   int rows_promised = 0;    // what admission counted
 
@@ -63,6 +64,16 @@ struct Sequence {
   bool admitted_before = false;
   int length_most = 0;  // most rows ever committed
   CacheReport report;
+
+  // Where it failed alone last. Failing there once may be chance; after the
+  // second time it is computed from nothing, without the cache. What of the
+  // index it had used before is suspect until it has passed that place.
+  int failed_length = -1;
+  bool starts_over = false;
+  int suspect_length = 0;
+  int suspect_rows = 0;
+  // Since the last admission: it uses what was quarantined meanwhile.
+  bool tainted = false;
 
   // In-flight sharing: the request whose prefill this one waits for, and the
   // longest prefix that it has ever waited for.
@@ -72,7 +83,9 @@ struct Sequence {
   int size() const { return static_cast<int>(tokens.size()); }
   int reply_size() const { return size() - prompt_size; }
   int reply_left() const { return request.max_tokens - reply_size(); }
-  bool caches() const { return request.cache_prompt; }
+  bool caches() const {
+    return request.cache_prompt && !starts_over && !tainted;
+  }
 
   int pending() const { return size() - length; }  // known, without a row
   // Where a snapshot is to be kept: at the last whole quantum before the
