@@ -2,10 +2,15 @@
 #include <mlx/array.h>
 #include <mlx/backend/cpu/encoder.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <stdexcept>
 
+#include "base/limits.h"
 #include "kernels/cpu/host_primitive.h"
+#include "kernels/cpu/state_operand.h"
 #include "kernels/fault.h"
 #include "kernels/ops.h"
 
@@ -60,6 +65,119 @@ class Append : public cpu::HostPrimitive {
   const RaggedBatchPtr batch_;
 };
 
+// A step's rows of a family that has a plain and a quantized pool, for one of
+// the two: those at positions [begin, end).
+struct StateAppendTask {
+  char* pool;
+  std::int64_t pool_row_bytes;
+  cpu::RowView rows;
+  std::optional<cpu::RowFormat> format;  // none: rows are written as they are
+  int begin, end;
+  std::vector<RowCopy> copies;
+  RaggedBatchPtr batch;
+
+  char* at(std::int64_t pool_row) const {
+    return pool + pool_row * pool_row_bytes;
+  }
+
+  void write(int row) const {
+    const std::int64_t pool_row = batch->pool_rows[row];
+    if (pool_row < 0) return;
+    const char* from = rows.data + row * rows.row_bytes;
+    if (format)
+      cpu::quantize(*format, from, at(pool_row));
+    else
+      std::memcpy(at(pool_row), from, pool_row_bytes);
+  }
+
+  void operator()() const {
+    fault_point(FaultStage::task);
+    for (const RowCopy& c : copies)
+      std::memmove(at(c.to_row), at(c.from_row), c.rows * pool_row_bytes);
+    for (const RaggedSpan& span : batch->spans) {
+      const int first = std::max(begin - span.start, 0);
+      const int last = std::min(end - span.start, span.row_count);
+      for (int i = first; i < last; ++i) write(span.first_row + i);
+    }
+  }
+};
+
+class StateAppend : public cpu::HostPrimitive {
+ public:
+  // `task` without pointers.
+  explicit StateAppend(StateAppendTask task) : task_(std::move(task)) {}
+
+  void eval_cpu(const std::vector<array>& inputs, array& out) override {
+    fault_point(FaultStage::eval);
+    if (!inputs[0].flags().row_contiguous)
+      throw std::runtime_error("[append] the pool is not row-contiguous");
+    out.copy_shared_buffer(inputs[0]);
+    StateAppendTask task = task_;
+    task.rows = cpu::row_view(inputs[1], stream());
+    task.pool = out.data<char>();
+    mlx::core::cpu::get_command_encoder(stream()).dispatch(std::move(task));
+  }
+
+  const char* name() const override { return "StateAppend"; }
+
+ private:
+  const StateAppendTask task_;
+};
+
+// The position of a block's first row, by the tables of the batch; -1 where
+// no span has it.
+int position_of(std::int64_t block, const RaggedBatch& batch) {
+  for (const RaggedSpan& span : batch.spans)
+    for (std::size_t i = 0; i < span.blocks.size(); ++i)
+      if (span.blocks[i] == block) return static_cast<int>(i) * kBlockTokens;
+  return -1;
+}
+
+// The pool of rows at positions [begin, end) after the step. Where the step
+// has nothing for it, it is as it was.
+array append_side(const array& pool, const array& rows, int begin, int end,
+                  const std::optional<cpu::RowFormat>& format,
+                  const RaggedBatchPtr& batch) {
+  std::vector<RowCopy> copies;
+  for (const RowCopy& c : batch->copies) {
+    const int position = position_of(c.to_row / kBlockTokens, *batch);
+    if (position < 0 || (position >= begin && position < end))
+      copies.push_back(c);
+  }
+  const bool any = std::any_of(
+      batch->spans.begin(), batch->spans.end(), [&](const RaggedSpan& s) {
+        return s.row_count > 0 && s.start < end && s.length_after() > begin;
+      });
+  if (!any && copies.empty()) return pool;
+  StateAppendTask task{
+      .pool = nullptr,
+      .pool_row_bytes =
+          static_cast<std::int64_t>(pool.shape(1) * pool.itemsize()),
+      .rows = {},
+      .format = format,
+      .begin = begin,
+      .end = end,
+      .copies = std::move(copies),
+      .batch = batch};
+  return array(pool.shape(), pool.dtype(),
+               std::make_shared<StateAppend>(std::move(task)), {pool, rows});
+}
+
+void check_cover(const RaggedBatch& batch, int tokens) {
+  int covered = 0;
+  for (const RaggedSpan& span : batch.spans) {
+    if (span.first_row != covered || span.row_count < 0 || span.start < 0)
+      throw std::invalid_argument(fmt::format(
+          "[append] a span of {} rows at position {} begins at row {} instead "
+          "of {}",
+          span.row_count, span.start, span.first_row, covered));
+    covered += span.row_count;
+  }
+  if (covered != tokens)
+    throw std::invalid_argument(fmt::format(
+        "[append] {} rows, but the spans cover {}", tokens, covered));
+}
+
 void check_shapes(const array& pool, const array& rows,
                   const RaggedBatch& batch) {
   if (pool.ndim() != 2 || rows.ndim() != 2 || pool.shape(1) != rows.shape(1))
@@ -104,6 +222,30 @@ array append(const array& pool, const array& rows,
     throw std::runtime_error("[append] runs on the CPU only in this build");
   return array(pool.shape(), pool.dtype(), std::make_shared<Append>(batch),
                {pool, rows});
+}
+
+StateRows append(const StateRows& state, const array& rows,
+                 const RaggedBatchPtr& batch) {
+  if (!state.quantized) {
+    StateRows next = state;
+    next.plain = append(state.plain, rows, batch);
+    return next;
+  }
+  fault_point(FaultStage::build);
+  check_shapes(state.plain, rows, *batch);
+  cpu::check_state(state, rows.shape(1) / std::max(1, state.dim),
+                   rows.dtype(), "append");
+  check_places(state.plain.shape(0), *batch);
+  check_cover(*batch, rows.shape(0));
+  if (!cpu::on_cpu())
+    throw std::runtime_error("[append] runs on the CPU only in this build");
+  const int from = state.quantized_from;
+  StateRows next = state;
+  next.plain = append_side(state.plain, rows, 0, from, {}, batch);
+  next.quantized = append_side(
+      *state.quantized, rows, from, std::numeric_limits<int>::max(),
+      cpu::row_format(rows.shape(1), rows.dtype(), state.codec), batch);
+  return next;
 }
 
 }  // namespace reprise::kernels

@@ -1,43 +1,79 @@
+#include "kernels/attention.h"
+
 #include <fmt/format.h>
 #include <mlx/allocator.h>
-#include <mlx/array.h>
 #include <mlx/backend/cpu/encoder.h>
+#include <mlx/ops.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "base/limits.h"
 #include "kernels/cpu/attention_run.h"
 #include "kernels/cpu/host_primitive.h"
-#include "kernels/ops.h"
+#include "kernels/cpu/state_operand.h"
 #include "kernels/plain.h"
 
 namespace reprise::kernels {
 namespace {
 
+// Pools as a node's inputs: queries, then states, then sinks.
+struct Operands {
+  std::vector<array> inputs;
+  std::vector<cpu::StateOperand> keys;
+  std::optional<cpu::StateOperand> values;
+  bool sinks = false;
+
+  Operands(const array& q, const std::vector<StateRows>& key_parts,
+           const StateRows& value_rows, const std::optional<array>& sink)
+      : inputs{q}, sinks(sink.has_value()) {
+    for (const StateRows& part : key_parts) keys.emplace_back(part, inputs);
+    values.emplace(value_rows, inputs);
+    if (sink) inputs.push_back(mlx::core::astype(*sink, mlx::core::float32));
+  }
+};
+
+bool same_rows(const cpu::StatePart& a, const cpu::StatePart& b) {
+  return a.plain == b.plain && a.quantized == b.quantized && a.dim == b.dim &&
+         a.plain_row_bytes == b.plain_row_bytes &&
+         a.quantized_from == b.quantized_from;
+}
+
 class Attention : public cpu::HostPrimitive {
  public:
-  Attention(RaggedBatchPtr batch, const AttentionShape& shape)
-      : batch_(std::move(batch)), shape_(shape) {}
+  Attention(RaggedBatchPtr batch, const AttentionShape& shape,
+            const Operands& operands)
+      : batch_(std::move(batch)),
+        shape_(shape),
+        keys_(operands.keys),
+        values_(*operands.values),
+        sinks_(operands.sinks) {}
 
   void eval_cpu(const std::vector<array>& inputs, array& out) override {
     const array& q = inputs[0];
-    const array& keys = inputs[1];
-    const array& values = inputs[2];
-    if (!keys.flags().row_contiguous || !values.flags().row_contiguous)
-      throw std::runtime_error("[attention] a pool is not row-contiguous");
+    cpu::AttentionTask task;
+    task.type = cpu::element_type(q.dtype(), "attention");
+    task.heads = shape_.heads;
+    task.kv_heads = shape_.kv_heads;
+    task.key_dim = shape_.head_dim;
+    task.value_dim = shape_.values();
+    task.scale = shape_.scale;
+    task.window = shape_.window;
+    task.softcap = shape_.softcap;
+    task.key_parts = static_cast<int>(keys_.size());
+    for (std::size_t i = 0; i < keys_.size(); ++i)
+      task.keys[i] = keys_[i].bind(inputs);
+    task.values = values_.bind(inputs);
+    task.values_are_keys = same_rows(task.keys[0], task.values);
     out.set_data(mlx::core::allocator::malloc(out.nbytes()));
     const auto rows = cpu::row_view(q, stream());
-    const cpu::AttentionTask task = {
-        .q = rows.data,
-        .q_row_bytes = rows.row_bytes,
-        .keys = keys.data<char>(),
-        .values = values.data<char>(),
-        .out = out.data<char>(),
-        .type = cpu::element_type(q.dtype(), "attention"),
-        .heads = shape_.heads,
-        .kv_heads = shape_.kv_heads,
-        .head_dim = shape_.head_dim,
-        .scale = shape_.scale};
+    task.q = rows.data;
+    task.q_row_bytes = rows.row_bytes;
+    task.out = out.data<char>();
+    if (sinks_)
+      task.sinks = reinterpret_cast<const float*>(
+          cpu::row_view(inputs.back(), stream()).data);
+    cpu::lay_out(task);
     mlx::core::cpu::get_command_encoder(stream()).dispatch(
         [task, batch = batch_] { cpu::run_attention(task, *batch); });
   }
@@ -47,30 +83,63 @@ class Attention : public cpu::HostPrimitive {
  private:
   const RaggedBatchPtr batch_;
   const AttentionShape shape_;
+  const std::vector<cpu::StateOperand> keys_;
+  const cpu::StateOperand values_;
+  const bool sinks_;
 };
 
-void check_shapes(const array& q, const array& keys, const array& values,
-                  const AttentionShape& s) {
-  if (s.heads < 1 || s.kv_heads < 1 || s.head_dim < 1 ||
+void check_shapes(const array& q, const std::vector<StateRows>& keys,
+                  const StateRows& values, const AttentionShape& s) {
+  if (s.heads < 1 || s.kv_heads < 1 || s.head_dim < 1 || s.value_dim < 0 ||
       s.heads % s.kv_heads != 0)
-    throw std::invalid_argument(
-        fmt::format("[attention] {} heads over {} heads of keys of size {}",
-                    s.heads, s.kv_heads, s.head_dim));
-  const int row = s.kv_heads * s.head_dim;
-  if (q.ndim() != 2 || q.shape(1) != s.heads * s.head_dim || keys.ndim() != 2 ||
-      keys.shape(1) != row || values.shape() != keys.shape())
     throw std::invalid_argument(fmt::format(
-        "[attention] queries must have {} columns, keys and values {}; they "
-        "have {}, {} and {}",
-        s.heads * s.head_dim, row, q.shape(-1), keys.shape(-1),
-        values.shape(-1)));
-  if (q.dtype() != keys.dtype() || q.dtype() != values.dtype())
+        "[attention] {} heads over {} heads of keys of size {}, values of {}",
+        s.heads, s.kv_heads, s.head_dim, s.values()));
+  if (s.window < 0 || s.softcap < 0)
     throw std::invalid_argument(
-        "[attention] queries, keys and values must have one dtype");
+        fmt::format("[attention] a window of {}, a softcap of {}", s.window,
+                    s.softcap));
+  if (keys.empty() || keys.size() > 2)
+    throw std::invalid_argument(
+        fmt::format("[attention] keys of {} parts; 1 or 2", keys.size()));
+  int dim = 0;
+  for (const StateRows& part : keys) dim += part.dim;
+  if (dim != s.head_dim || values.dim != s.values())
+    throw std::invalid_argument(fmt::format(
+        "[attention] keys of {} and values of {} for heads of {} and {}", dim,
+        values.dim, s.head_dim, s.values()));
+  if (q.ndim() != 2 || q.shape(1) != s.heads * s.head_dim)
+    throw std::invalid_argument(
+        fmt::format("[attention] queries must have {} columns; they have {}",
+                    s.heads * s.head_dim, q.shape(-1)));
   cpu::element_type(q.dtype(), "attention");
+  for (const StateRows& part : keys)
+    cpu::check_state(part, s.kv_heads, q.dtype(), "attention");
+  cpu::check_state(values, s.kv_heads, q.dtype(), "attention");
+  for (const StateRows& part : keys)
+    if (part.plain.shape(0) != values.plain.shape(0))
+      throw std::invalid_argument(
+          fmt::format("[attention] pools of {} and {} rows",
+                      part.plain.shape(0), values.plain.shape(0)));
 }
 
-void check_spans(const RaggedBatch& batch, int tokens, int pool_rows) {
+void check_blocks(const RaggedSpan& span, int pool_rows, int window) {
+  const auto need = static_cast<std::size_t>(
+      (span.length_after() + kBlockTokens - 1) / kBlockTokens);
+  if (span.blocks.size() < need)
+    throw std::invalid_argument(
+        fmt::format("[attention] {} blocks for a length of {}",
+                    span.blocks.size(), span.length_after()));
+  const int first = window > 0 ? std::max(0, span.start - window + 1) : 0;
+  for (std::size_t i = first / kBlockTokens; i < need; ++i)
+    if (span.blocks[i] < 0 || span.blocks[i] >= pool_rows / kBlockTokens)
+      throw std::invalid_argument(
+          fmt::format("[attention] block {} is outside the pool of {} rows",
+                      span.blocks[i], pool_rows));
+}
+
+void check_spans(const RaggedBatch& batch, int tokens, int pool_rows,
+                 int window) {
   int covered = 0;
   for (const RaggedSpan& span : batch.spans) {
     if (span.first_row != covered || span.row_count < 0 || span.start < 0)
@@ -79,18 +148,7 @@ void check_spans(const RaggedBatch& batch, int tokens, int pool_rows) {
           "instead of {}",
           span.row_count, span.start, span.first_row, covered));
     covered += span.row_count;
-    const auto need = static_cast<std::size_t>(
-        (span.length_after() + kBlockTokens - 1) / kBlockTokens);
-    if (span.row_count > 0 && span.blocks.size() < need)
-      throw std::invalid_argument(
-          fmt::format("[attention] {} blocks for a length of {}",
-                      span.blocks.size(), span.length_after()));
-    if (span.row_count == 0) continue;
-    for (std::size_t i = 0; i < need; ++i)
-      if (span.blocks[i] < 0 || span.blocks[i] >= pool_rows / kBlockTokens)
-        throw std::invalid_argument(
-            fmt::format("[attention] block {} is outside the pool of {} rows",
-                        span.blocks[i], pool_rows));
+    if (span.row_count > 0) check_blocks(span, pool_rows, window);
   }
   if (covered != tokens)
     throw std::invalid_argument(fmt::format(
@@ -99,13 +157,27 @@ void check_spans(const RaggedBatch& batch, int tokens, int pool_rows) {
 
 }  // namespace
 
+array attention(const array& q, const std::vector<StateRows>& keys,
+                const StateRows& values, const RaggedBatchPtr& batch,
+                const AttentionShape& shape,
+                const std::optional<array>& sinks) {
+  check_shapes(q, keys, values, shape);
+  if (sinks && sinks->shape() != mlx::core::Shape{shape.heads})
+    throw std::invalid_argument(fmt::format(
+        "[attention] {} sinks for {} heads", sinks->size(), shape.heads));
+  check_spans(*batch, q.shape(0), values.plain.shape(0), shape.window);
+  if (!cpu::on_cpu())
+    return plain::attention(q, keys, values, batch, shape, sinks);
+  const Operands operands(q, keys, values, sinks);
+  return array({q.shape(0), shape.heads * shape.values()}, q.dtype(),
+               std::make_shared<Attention>(batch, shape, operands),
+               operands.inputs);
+}
+
 array attention(const array& q, const array& keys, const array& values,
                 const RaggedBatchPtr& batch, const AttentionShape& shape) {
-  check_shapes(q, keys, values, shape);
-  check_spans(*batch, q.shape(0), keys.shape(0));
-  if (!cpu::on_cpu()) return plain::attention(q, keys, values, batch, shape);
-  return array(q.shape(), q.dtype(), std::make_shared<Attention>(batch, shape),
-               {q, keys, values});
+  return attention(q, {{.plain = keys, .dim = shape.head_dim}},
+                   {.plain = values, .dim = shape.values()}, batch, shape);
 }
 
 }  // namespace reprise::kernels

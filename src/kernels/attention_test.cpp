@@ -1,3 +1,5 @@
+#include "kernels/attention.h"
+
 #include <gtest/gtest.h>
 #include <mlx/ops.h>
 
@@ -213,9 +215,10 @@ TEST(Attention, AgreesWithItsPlainComposition) {
     const auto s = rounded(Sequence(c, 300, 8));
     const auto batch = test_support::one_span(200, 100, s.blocks);
     // Stale rows are NaN here, too.
-    const auto out =
-        values_of(plain::attention(s.queries(200, 100), pool_of(s, s.k, 300),
-                                   pool_of(s, s.v, 300), batch, c.shape));
+    const int dim = c.shape.head_dim;
+    const auto out = values_of(plain::attention(
+        s.queries(200, 100), {{.plain = pool_of(s, s.k, 300), .dim = dim}},
+        {.plain = pool_of(s, s.v, 300), .dim = dim}, batch, c.shape));
     const auto ours = values_of(attend(s, 200, 100));
     for (int r = 0; r < 100; ++r) {
       const auto want = exact_row(s, 200 + r);

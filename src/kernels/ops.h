@@ -18,11 +18,11 @@
 #include <optional>
 #include <string>
 
+#include "kernels/attention.h"
 #include "kernels/ragged_batch.h"
+#include "kernels/state_rows.h"
 
 namespace reprise::kernels {
-
-using mlx::core::array;
 
 // An affine-quantized matrix in MLX's layout: element (n, k) is
 // scales[n, k/g] * q + biases[n, k/g], q the k-th `bits`-wide field of row n.
@@ -77,20 +77,6 @@ struct RopeTable {
   array sin;
 };
 RopeTable rope_table(const RaggedBatch& batch, const array& frequencies);
-
-// Attention of q [T, heads * head_dim] over state rows in pools
-// [pool rows, kv_heads * head_dim] through the batch's block tables, causal:
-// the query at absolute position p reads positions 0..p. `keys` and `values`
-// are outputs of append() in this step. Sums run over positions in ascending
-// order in tiles that begin at absolute multiples of a constant.
-struct AttentionShape {
-  int heads = 1;
-  int kv_heads = 1;
-  int head_dim = 0;
-  float scale = 1.0f;
-};
-array attention(const array& q, const array& keys, const array& values,
-                const RaggedBatchPtr& batch, const AttentionShape& shape);
 
 // Writes the step's rows [T, row] into the pool [pool rows, row] at
 // batch.pool_rows, after batch.copies, in place: the output shares the pool's

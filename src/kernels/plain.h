@@ -3,6 +3,9 @@
 // there is no fast one. Same contracts, but row-invariance is not promised.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "kernels/ops.h"
 
 namespace reprise::kernels::plain {
@@ -17,8 +20,11 @@ array swiglu(const array& gate, const array& up);
 array add(const array& a, const array& b);
 array rope(const array& x, const array& cos, const array& sin,
            const RopeShape& shape);
-// Reads whole blocks with take and masks; rows past the length are zeroed.
-array attention(const array& q, const array& keys, const array& values,
-                const RaggedBatchPtr& batch, const AttentionShape& shape);
+// Reads whole blocks with take and masks; rows outside of what a span sees are
+// zeroed.
+array attention(const array& q, const std::vector<StateRows>& keys,
+                const StateRows& values, const RaggedBatchPtr& batch,
+                const AttentionShape& shape,
+                const std::optional<array>& sinks = std::nullopt);
 
 }  // namespace reprise::kernels::plain

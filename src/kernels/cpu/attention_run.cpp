@@ -16,20 +16,31 @@ constexpr int kItemRows = 96;
 
 // Items with at most this many query rows may be split over chunks: their
 // states are small, and without it a lone decode would use as many threads as
-// there are heads of keys, at most.
+// there are heads of keys, at most. Where there is too little to share
+// otherwise, so may those of one token, however many heads it has.
 constexpr int kSplitRows = 16;
+constexpr int kItemsPerThread = 4;
 
 // Below this many multiply-adds, threads cost more than they bring (some
 // 30 µs of one thread).
 constexpr std::int64_t kParallelMacs = 1'000'000;
 
+// The first position that an item reads.
+int first_seen(const AttentionTask& task, const AttentionItem& item) {
+  return task.window > 0 ? std::max(0, item.position - task.window + 1) : 0;
+}
+
 // One attention in pieces for threads. Which pieces there are never shows in
 // the result.
 class AttentionRun {
  public:
-  AttentionRun(const AttentionTask& task, const RaggedBatch& batch)
-      : task_(task), group_(task.heads / task.kv_heads) {
-    for (const RaggedSpan& span : batch.spans) add_span(span);
+  AttentionRun(const AttentionTask& task,
+               const std::vector<AttentionItem>& items)
+      : task_(task),
+        group_(task.heads / task.kv_heads),
+        few_(items.size() <
+             static_cast<std::size_t>(kItemsPerThread * thread_count())) {
+    for (const AttentionItem& item : items) add_item(item);
     // Later tokens see more positions; the longest pieces go first.
     std::reverse(whole_.begin(), whole_.end());
     states_ = state_memory(states_size_);
@@ -42,51 +53,36 @@ class AttentionRun {
       i < chunks ? run_chunk(chunks_[i]) : run_whole(whole_[i - chunks]);
     });
     for (const Split& split : splits_) REPRISE_PICK_ISA(join_chunks)
-    (task_, split.item, states_ + split.states, split.chunks,
-     scratch(split.item));
+    (task_, split.item, states_ + split.states, scratch(split.item));
   }
 
  private:
   struct Split {
     AttentionItem item;
     std::size_t states;  // where they begin in states_
-    int chunks;
   };
   struct Chunk {
     int split;
-    int index;
+    int index;            // of the sequence's chunks
+    std::size_t state;    // where it belongs in states_
   };
 
-  void add_span(const RaggedSpan& span) {
-    const int tokens = std::max(1, kItemRows / group_);
-    for (int begin = 0; begin < span.row_count; begin += tokens)
-      for (int head = 0; head < task_.kv_heads; ++head) {
-        const AttentionItem item = {
-            .blocks = span.blocks.data(),
-            .first_row = span.first_row + begin,
-            .tokens = std::min(tokens, span.row_count - begin),
-            .position = span.start + begin,
-            .kv_head = head};
-        add_item(item);
-      }
-  }
-
-  static int end(const AttentionItem& item) {
-    return item.position + item.tokens;
-  }
-
   void add_item(const AttentionItem& item) {
-    macs_ +=
-        std::int64_t{2} * item.tokens * group_ * end(item) * task_.head_dim;
-    const int chunks = (end(item) + kAttentionChunk - 1) / kAttentionChunk;
-    if (chunks == 1 || item.tokens * group_ > kSplitRows) {
+    const int rows = item.tokens * group_;
+    const int seen = item.position + item.tokens - first_seen(task_, item);
+    macs_ += std::int64_t{rows} * seen * (task_.key_dim + task_.value_dim);
+    const ChunkRange chunks = chunks_of(task_, item);
+    const bool small = rows <= kSplitRows || (few_ && item.tokens == 1);
+    if (chunks.end - chunks.first == 1 || !small) {
       whole_.push_back(item);
       return;
     }
-    for (int i = 0; i < chunks; ++i)
-      chunks_.push_back({static_cast<int>(splits_.size()), i});
-    splits_.push_back({item, states_size_, chunks});
-    states_size_ += state_size(item) * chunks;
+    const int split = static_cast<int>(splits_.size());
+    splits_.push_back({item, states_size_});
+    for (int i = chunks.first; i < chunks.end; ++i) {
+      chunks_.push_back({split, i, states_size_});
+      states_size_ += attention_state_size(task_, item.tokens);
+    }
   }
 
   template <typename Body>
@@ -103,15 +99,9 @@ class AttentionRun {
   }
 
   void run_chunk(const Chunk& chunk) {
-    const Split& split = splits_[chunk.split];
-    float* state =
-        states_ + split.states + state_size(split.item) * chunk.index;
+    const AttentionItem& item = splits_[chunk.split].item;
     REPRISE_PICK_ISA(attend_chunk)
-    (task_, split.item, chunk.index, scratch(split.item), state);
-  }
-
-  std::size_t state_size(const AttentionItem& item) const {
-    return attention_state_size(task_, item.tokens);
+    (task_, item, chunk.index, scratch(item), states_ + chunk.state);
   }
 
   // Working memory of the calling thread.
@@ -128,6 +118,7 @@ class AttentionRun {
 
   const AttentionTask task_;
   const int group_;
+  const bool few_;
   std::vector<AttentionItem> whole_;
   std::vector<Split> splits_;
   std::vector<Chunk> chunks_;
@@ -138,22 +129,53 @@ class AttentionRun {
 
 }  // namespace
 
+void lay_out(AttentionTask& task) {
+  const auto wide = [](int dim) { return (dim + 15) / 16 * 16; };
+  task.key_wide = wide(task.key_dim);
+  task.value_wide = wide(task.value_dim);
+  task.loose_wide = 0;
+  for (int i = 0; i < task.key_parts; ++i)
+    if (task.keys[i].quantized != nullptr)
+      task.loose_wide = std::max(task.loose_wide, wide(task.keys[i].dim));
+}
+
+ChunkRange chunks_of(const AttentionTask& task, const AttentionItem& item) {
+  const int end = item.position + item.tokens;
+  return {first_seen(task, item) / kAttentionChunk,
+          (end + kAttentionChunk - 1) / kAttentionChunk};
+}
+
 std::size_t attention_state_size(const AttentionTask& task, int tokens) {
-  const std::size_t wide = (task.head_dim + 15) / 16 * 16;
   const std::size_t rows = tokens * (task.heads / task.kv_heads);
   // Rounded up, so that the next one is aligned, too.
-  return (rows * (wide + 17) + 15) / 16 * 16;
+  return (rows * (task.value_wide + 17) + 15) / 16 * 16;
 }
 
 std::size_t attention_scratch_size(const AttentionTask& task, int tokens) {
-  const std::size_t wide = (task.head_dim + 15) / 16 * 16;
   const std::size_t rows = tokens * (task.heads / task.kv_heads);
-  return (rows + 2 * kAttentionTile) * wide +
+  const std::size_t tile_row =
+      task.key_wide + 16 + task.value_wide + task.loose_wide;
+  return rows * task.key_wide + kAttentionTile * tile_row +
          2 * attention_state_size(task, tokens);
 }
 
+void run_attention(const AttentionTask& task,
+                   const std::vector<AttentionItem>& items) {
+  AttentionRun(task, items).run();
+}
+
 void run_attention(const AttentionTask& task, const RaggedBatch& batch) {
-  AttentionRun(task, batch).run();
+  const int tokens = std::max(1, kItemRows / (task.heads / task.kv_heads));
+  std::vector<AttentionItem> items;
+  for (const RaggedSpan& span : batch.spans)
+    for (int begin = 0; begin < span.row_count; begin += tokens)
+      for (int head = 0; head < task.kv_heads; ++head)
+        items.push_back({.blocks = span.blocks.data(),
+                         .first_row = span.first_row + begin,
+                         .tokens = std::min(tokens, span.row_count - begin),
+                         .position = span.start + begin,
+                         .kv_head = head});
+  run_attention(task, items);
 }
 
 }  // namespace reprise::kernels::cpu
