@@ -164,17 +164,23 @@ void run_attention(const AttentionTask& task,
   AttentionRun(task, items).run();
 }
 
-void run_attention(const AttentionTask& task, const RaggedBatch& batch) {
+void add_items(const AttentionTask& task, const RaggedSpan& span, int rows,
+               std::vector<AttentionItem>& items) {
   const int tokens = std::max(1, kItemRows / (task.heads / task.kv_heads));
+  for (int begin = 0; begin < rows; begin += tokens)
+    for (int head = 0; head < task.kv_heads; ++head)
+      items.push_back({.blocks = span.blocks.data(),
+                       .positions = nullptr,
+                       .first_row = span.first_row + begin,
+                       .tokens = std::min(tokens, rows - begin),
+                       .position = span.start + begin,
+                       .kv_head = head});
+}
+
+void run_attention(const AttentionTask& task, const RaggedBatch& batch) {
   std::vector<AttentionItem> items;
   for (const RaggedSpan& span : batch.spans)
-    for (int begin = 0; begin < span.row_count; begin += tokens)
-      for (int head = 0; head < task.kv_heads; ++head)
-        items.push_back({.blocks = span.blocks.data(),
-                         .first_row = span.first_row + begin,
-                         .tokens = std::min(tokens, span.row_count - begin),
-                         .position = span.start + begin,
-                         .kv_head = head});
+    add_items(task, span, span.row_count, items);
   run_attention(task, items);
 }
 
