@@ -1,79 +1,25 @@
 #include "kernels/attention.h"
 
-#include <fmt/format.h>
 #include <mlx/allocator.h>
 #include <mlx/backend/cpu/encoder.h>
-#include <mlx/ops.h>
 
-#include <algorithm>
-#include <stdexcept>
-
-#include "base/limits.h"
+#include "kernels/cpu/attention_operands.h"
 #include "kernels/cpu/attention_run.h"
 #include "kernels/cpu/host_primitive.h"
-#include "kernels/cpu/state_operand.h"
 #include "kernels/plain.h"
 
 namespace reprise::kernels {
 namespace {
 
-// Pools as a node's inputs: queries, then states, then sinks.
-struct Operands {
-  std::vector<array> inputs;
-  std::vector<cpu::StateOperand> keys;
-  std::optional<cpu::StateOperand> values;
-  bool sinks = false;
-
-  Operands(const array& q, const std::vector<StateRows>& key_parts,
-           const StateRows& value_rows, const std::optional<array>& sink)
-      : inputs{q}, sinks(sink.has_value()) {
-    for (const StateRows& part : key_parts) keys.emplace_back(part, inputs);
-    values.emplace(value_rows, inputs);
-    if (sink) inputs.push_back(mlx::core::astype(*sink, mlx::core::float32));
-  }
-};
-
-bool same_rows(const cpu::StatePart& a, const cpu::StatePart& b) {
-  return a.plain == b.plain && a.quantized == b.quantized && a.dim == b.dim &&
-         a.plain_row_bytes == b.plain_row_bytes &&
-         a.quantized_from == b.quantized_from;
-}
-
 class Attention : public cpu::HostPrimitive {
  public:
-  Attention(RaggedBatchPtr batch, const AttentionShape& shape,
-            const Operands& operands)
-      : batch_(std::move(batch)),
-        shape_(shape),
-        keys_(operands.keys),
-        values_(*operands.values),
-        sinks_(operands.sinks) {}
+  Attention(RaggedBatchPtr batch, cpu::AttentionOperands operands)
+      : batch_(std::move(batch)), operands_(std::move(operands)) {}
 
   void eval_cpu(const std::vector<array>& inputs, array& out) override {
-    const array& q = inputs[0];
-    cpu::AttentionTask task;
-    task.type = cpu::element_type(q.dtype(), "attention");
-    task.heads = shape_.heads;
-    task.kv_heads = shape_.kv_heads;
-    task.key_dim = shape_.head_dim;
-    task.value_dim = shape_.values();
-    task.scale = shape_.scale;
-    task.window = shape_.window;
-    task.softcap = shape_.softcap;
-    task.key_parts = static_cast<int>(keys_.size());
-    for (std::size_t i = 0; i < keys_.size(); ++i)
-      task.keys[i] = keys_[i].bind(inputs);
-    task.values = values_.bind(inputs);
-    task.values_are_keys = same_rows(task.keys[0], task.values);
     out.set_data(mlx::core::allocator::malloc(out.nbytes()));
-    const auto rows = cpu::row_view(q, stream());
-    task.q = rows.data;
-    task.q_row_bytes = rows.row_bytes;
+    cpu::AttentionTask task = operands_.bind(inputs, stream());
     task.out = out.data<char>();
-    if (sinks_)
-      task.sinks = reinterpret_cast<const float*>(
-          cpu::row_view(inputs.back(), stream()).data);
-    cpu::lay_out(task);
     mlx::core::cpu::get_command_encoder(stream()).dispatch(
         [task, batch = batch_] { cpu::run_attention(task, *batch); });
   }
@@ -82,78 +28,8 @@ class Attention : public cpu::HostPrimitive {
 
  private:
   const RaggedBatchPtr batch_;
-  const AttentionShape shape_;
-  const std::vector<cpu::StateOperand> keys_;
-  const cpu::StateOperand values_;
-  const bool sinks_;
+  const cpu::AttentionOperands operands_;
 };
-
-void check_shapes(const array& q, const std::vector<StateRows>& keys,
-                  const StateRows& values, const AttentionShape& s) {
-  if (s.heads < 1 || s.kv_heads < 1 || s.head_dim < 1 || s.value_dim < 0 ||
-      s.heads % s.kv_heads != 0)
-    throw std::invalid_argument(fmt::format(
-        "[attention] {} heads over {} heads of keys of size {}, values of {}",
-        s.heads, s.kv_heads, s.head_dim, s.values()));
-  if (s.window < 0 || s.softcap < 0)
-    throw std::invalid_argument(
-        fmt::format("[attention] a window of {}, a softcap of {}", s.window,
-                    s.softcap));
-  if (keys.empty() || keys.size() > 2)
-    throw std::invalid_argument(
-        fmt::format("[attention] keys of {} parts; 1 or 2", keys.size()));
-  int dim = 0;
-  for (const StateRows& part : keys) dim += part.dim;
-  if (dim != s.head_dim || values.dim != s.values())
-    throw std::invalid_argument(fmt::format(
-        "[attention] keys of {} and values of {} for heads of {} and {}", dim,
-        values.dim, s.head_dim, s.values()));
-  if (q.ndim() != 2 || q.shape(1) != s.heads * s.head_dim)
-    throw std::invalid_argument(
-        fmt::format("[attention] queries must have {} columns; they have {}",
-                    s.heads * s.head_dim, q.shape(-1)));
-  cpu::element_type(q.dtype(), "attention");
-  for (const StateRows& part : keys)
-    cpu::check_state(part, s.kv_heads, q.dtype(), "attention");
-  cpu::check_state(values, s.kv_heads, q.dtype(), "attention");
-  for (const StateRows& part : keys)
-    if (part.plain.shape(0) != values.plain.shape(0))
-      throw std::invalid_argument(
-          fmt::format("[attention] pools of {} and {} rows",
-                      part.plain.shape(0), values.plain.shape(0)));
-}
-
-void check_blocks(const RaggedSpan& span, int pool_rows, int window) {
-  const auto need = static_cast<std::size_t>(
-      (span.length_after() + kBlockTokens - 1) / kBlockTokens);
-  if (span.blocks.size() < need)
-    throw std::invalid_argument(
-        fmt::format("[attention] {} blocks for a length of {}",
-                    span.blocks.size(), span.length_after()));
-  const int first = window > 0 ? std::max(0, span.start - window + 1) : 0;
-  for (std::size_t i = first / kBlockTokens; i < need; ++i)
-    if (span.blocks[i] < 0 || span.blocks[i] >= pool_rows / kBlockTokens)
-      throw std::invalid_argument(
-          fmt::format("[attention] block {} is outside the pool of {} rows",
-                      span.blocks[i], pool_rows));
-}
-
-void check_spans(const RaggedBatch& batch, int tokens, int pool_rows,
-                 int window) {
-  int covered = 0;
-  for (const RaggedSpan& span : batch.spans) {
-    if (span.first_row != covered || span.row_count < 0 || span.start < 0)
-      throw std::invalid_argument(fmt::format(
-          "[attention] a span of {} rows at position {} begins at row {} "
-          "instead of {}",
-          span.row_count, span.start, span.first_row, covered));
-    covered += span.row_count;
-    if (span.row_count > 0) check_blocks(span, pool_rows, window);
-  }
-  if (covered != tokens)
-    throw std::invalid_argument(fmt::format(
-        "[attention] {} query rows, but the spans cover {}", tokens, covered));
-}
 
 }  // namespace
 
@@ -161,17 +37,14 @@ array attention(const array& q, const std::vector<StateRows>& keys,
                 const StateRows& values, const RaggedBatchPtr& batch,
                 const AttentionShape& shape,
                 const std::optional<array>& sinks) {
-  check_shapes(q, keys, values, shape);
-  if (sinks && sinks->shape() != mlx::core::Shape{shape.heads})
-    throw std::invalid_argument(fmt::format(
-        "[attention] {} sinks for {} heads", sinks->size(), shape.heads));
-  check_spans(*batch, q.shape(0), values.plain.shape(0), shape.window);
+  cpu::check_attention(q, keys, values, sinks, *batch, shape);
   if (!cpu::on_cpu())
     return plain::attention(q, keys, values, batch, shape, sinks);
-  const Operands operands(q, keys, values, sinks);
+  std::vector<array> inputs;
+  cpu::AttentionOperands operands(q, keys, values, sinks, shape, inputs);
   return array({q.shape(0), shape.heads * shape.values()}, q.dtype(),
-               std::make_shared<Attention>(batch, shape, operands),
-               operands.inputs);
+               std::make_shared<Attention>(batch, std::move(operands)),
+               std::move(inputs));
 }
 
 array attention(const array& q, const array& keys, const array& values,

@@ -4,6 +4,7 @@
 #include <mlx/ops.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "base/limits.h"
@@ -205,9 +206,11 @@ TEST(AttentionKindsBits, AKeyInTwoPartsIsAKey) {
 TEST(AttentionKindsBits, AWindowThatHoldsEverythingIsNone) {
   const AttentionKind all = {"all", shape_of(4, 2, 32, 32), {32}};
   AttentionKind windowed = all;
-  windowed.shape.window = 300;
-  EXPECT_EQ(bytes_of(AttentionSequence(all, 300, 16).attend(100, 200)),
-            bytes_of(AttentionSequence(windowed, 300, 16).attend(100, 200)));
+  for (int window : {300, std::numeric_limits<int>::max()}) {
+    windowed.shape.window = window;
+    EXPECT_EQ(bytes_of(AttentionSequence(all, 300, 16).attend(100, 200)),
+              bytes_of(AttentionSequence(windowed, 300, 16).attend(100, 200)));
+  }
 }
 
 TEST(AttentionKindsRefuse, WhatDoesNotFit) {

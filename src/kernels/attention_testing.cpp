@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/limits.h"
 #include "kernels/ops.h"
@@ -175,15 +176,21 @@ array AttentionSequence::attend_plain(int start, int count) const {
                           sinks());
 }
 
+AttentionSequence::Exact AttentionSequence::exact_row(int p) const {
+  std::vector<int> positions(p + 1 - first_needed(p));
+  std::iota(positions.begin(), positions.end(), first_needed(p));
+  return exact_over(p, positions);
+}
+
 // Each score errs by a rounding of its absolute products for each dimension
 // and three more (and a cap by its tanh), hence weights by twice that and an
 // exp of 2 ulp; sums of positions by one rounding each, with one for each
 // tile's rescaling. A quantized element of [-1, 1) is scale * field + bias,
 // whose product may be 2 and be rounded.
-AttentionSequence::Exact AttentionSequence::exact_row(int p) const {
+AttentionSequence::Exact AttentionSequence::exact_over(
+    int p, const std::vector<int>& positions) const {
   constexpr double kEps = 0x1p-24;
   const auto& h = kind_.shape;
-  const int first = first_needed(p);
   const double element_error = kind_.codec ? 2 * kEps : 0;
   // Parts of a key in their order.
   std::vector<const Family*> parts;
@@ -195,7 +202,7 @@ AttentionSequence::Exact AttentionSequence::exact_row(int p) const {
     const int kv = head / (h.heads / h.kv_heads);
     std::vector<double> scores;
     double score_error = 0;
-    for (int j = first; j <= p; ++j) {
+    for (int j : positions) {
       double score = 0, size = 0, error = 0;
       int at = p * kind_.q_row() + head * h.head_dim;
       for (const Family* f : parts)
@@ -219,17 +226,17 @@ AttentionSequence::Exact AttentionSequence::exact_row(int p) const {
     const double top = *std::max_element(scores.begin(), scores.end());
     double sum = kind_.sinks ? std::exp(sinks_[head] - top) : 0;
     for (double& x : scores) sum += x = std::exp(x - top);
-    const int seen = p + 1 - first;
+    const int seen = static_cast<int>(positions.size());
     const double relative =
         2 * score_error + (seen + 2 * (seen / 64 + 2) + 10) * kEps;
     const Family& v = value_family();
     for (int d = 0; d < v.dim; ++d) {
       double value = 0, size = 0;
-      for (int j = first; j <= p; ++j) {
-        const double x = v.stored[(std::size_t(j) * h.kv_heads + kv) * v.dim +
-                                  d];
-        value += scores[j - first] / sum * x;
-        size += scores[j - first] / sum * std::abs(x);
+      for (int i = 0; i < seen; ++i) {
+        const double x =
+            v.stored[(std::size_t(positions[i]) * h.kv_heads + kv) * v.dim + d];
+        value += scores[i] / sum * x;
+        size += scores[i] / sum * std::abs(x);
       }
       e.out.push_back(value);
       // Numerator and denominator each err by `relative`.

@@ -51,6 +51,8 @@ class AttentionSequence {
     std::vector<double> out, bound;
   };
   Exact exact_row(int position) const;
+  // Over these positions instead of those before it.
+  Exact exact_over(int position, const std::vector<int>& positions) const;
 
   const AttentionKind& kind() const { return kind_; }
   int length() const { return length_; }

@@ -20,6 +20,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/ragged_batch.h"
+#include "kernels/sparse_attention.h"
 #include "kernels/state_rows.h"
 
 namespace reprise::kernels {

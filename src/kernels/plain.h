@@ -50,4 +50,15 @@ Routing route(const array& logits, const RoutingRule& rule,
               const std::optional<array>& bias = {},
               const std::optional<array>& expert_scale = {});
 
+// Keys and gates of the first tokens of a sequence, [n * pool, dim], as the
+// index keys of its first n pools, [n, dim].
+array pool_index(const array& keys, const array& gates, const array& ape);
+
+// Masks what the index does not select.
+array sparse_attention(const array& q, const std::vector<StateRows>& keys,
+                       const StateRows& values, const IndexQueries& index,
+                       const IndexPools& pools, const RaggedBatchPtr& batch,
+                       const AttentionShape& shape,
+                       const IndexShape& index_shape);
+
 }  // namespace reprise::kernels::plain

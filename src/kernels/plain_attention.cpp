@@ -1,3 +1,5 @@
+#include "kernels/plain_attention.h"
+
 #include <mlx/ops.h>
 
 #include <algorithm>
@@ -12,21 +14,6 @@ namespace {
 
 namespace mx = mlx::core;
 
-// 0 where the query of a row may look, -infinity elsewhere: [rows, positions].
-array visible_mask(const RaggedSpan& span, int positions, int window) {
-  const auto query =
-      mx::reshape(mx::arange(span.start, span.length_after(), mx::int32),
-                  {span.row_count, 1});
-  const auto key =
-      mx::reshape(mx::arange(positions, mx::int32), {1, positions});
-  auto visible = mx::less_equal(key, query);
-  if (window > 0)
-    visible = mx::logical_and(
-        visible, mx::greater(key, mx::subtract(query, array(window))));
-  return mx::where(visible, array(0.0f),
-                   array(-std::numeric_limits<float>::infinity()));
-}
-
 // Softmax over the last axis of [kv_heads, group, rows, positions], the
 // heads' sinks being one more column without a value.
 array weigh(const array& scores, const std::optional<array>& sinks) {
@@ -40,9 +27,24 @@ array weigh(const array& scores, const std::optional<array>& sinks) {
   return mx::slice(all, {0, 0, 0, 0}, {kv_heads, group, rows, positions});
 }
 
+}  // namespace
+
+array visible_mask(const RaggedSpan& span, int positions, int window) {
+  const auto query =
+      mx::reshape(mx::arange(span.start, span.length_after(), mx::int32),
+                  {span.row_count, 1});
+  const auto key =
+      mx::reshape(mx::arange(positions, mx::int32), {1, positions});
+  auto visible = mx::less_equal(key, query);
+  if (window > 0)
+    visible = mx::logical_and(
+        visible, mx::greater(key, mx::subtract(query, array(window))));
+  return visible;
+}
+
 array attend_span(const array& q, const std::vector<StateRows>& keys,
                   const StateRows& values, const RaggedSpan& span,
-                  const AttentionShape& shape,
+                  const AttentionShape& shape, const array& mask,
                   const std::optional<array>& sinks) {
   const int group = shape.heads / shape.kv_heads;
   const int first =
@@ -67,14 +69,14 @@ array attend_span(const array& q, const std::vector<StateRows>& keys,
     scores = mx::multiply(c, mx::tanh(mx::divide(scores, c)));
   }
   const auto weights = weigh(
-      mx::add(scores, visible_mask(span, k.shape(1), shape.window)), sinks);
+      mx::where(mask, scores,
+                array(-std::numeric_limits<float>::infinity())),
+      sinks);
   const auto mixed = mx::matmul(weights, mx::expand_dims(v, 1));
   return mx::astype(mx::reshape(mx::transpose(mixed, {2, 0, 1, 3}),
                                 {span.row_count, shape.heads * shape.values()}),
                     q.dtype());
 }
-
-}  // namespace
 
 array attention(const array& q, const std::vector<StateRows>& keys,
                 const StateRows& values, const RaggedBatchPtr& batch,
@@ -83,7 +85,10 @@ array attention(const array& q, const std::vector<StateRows>& keys,
   std::vector<array> parts;
   for (const RaggedSpan& span : batch->spans)
     if (span.row_count > 0)
-      parts.push_back(attend_span(q, keys, values, span, shape, sinks));
+      parts.push_back(attend_span(
+          q, keys, values, span, shape,
+          visible_mask(span, blocks_of(span) * kBlockTokens, shape.window),
+          sinks));
   if (parts.empty())
     return mx::zeros({q.shape(0), shape.heads * shape.values()}, q.dtype());
   return mx::concatenate(parts, 0);

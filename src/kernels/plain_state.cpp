@@ -15,7 +15,7 @@ array columns(const array& rows, int begin, int end) {
   return mx::contiguous(mx::slice(rows, {0, begin}, {rows.shape(0), end}));
 }
 
-array blocks_of(const array& pool, const array& table) {
+array take_blocks(const array& pool, const array& table) {
   const int row = pool.shape(1);
   return mx::reshape(mx::take(mx::reshape(pool, {-1, kBlockTokens, row}), table,
                               /* axis= */ 0),
@@ -23,6 +23,10 @@ array blocks_of(const array& pool, const array& table) {
 }
 
 }  // namespace
+
+int blocks_of(const RaggedSpan& span) {
+  return (span.length_after() + kBlockTokens - 1) / kBlockTokens;
+}
 
 array dequantize_rows(const array& rows, int width, mx::Dtype dtype,
                       const RowCodec& codec) {
@@ -40,7 +44,7 @@ array dequantize_rows(const array& rows, int width, mx::Dtype dtype,
 
 array gather_state(const StateRows& state, const RaggedSpan& span, int first,
                    int heads) {
-  const int count = (span.length_after() + kBlockTokens - 1) / kBlockTokens;
+  const int count = blocks_of(span);
   const int positions = count * kBlockTokens;
   const int width = heads * state.dim;
   // Blocks that may be gone are any other block, whose rows are zeroed.
@@ -50,11 +54,11 @@ array gather_state(const StateRows& state, const RaggedSpan& span, int first,
   const array table(ids.begin(), {count}, mx::int32);
   const auto position =
       mx::reshape(mx::arange(positions, mx::int32), {positions, 1});
-  auto rows = mx::astype(blocks_of(state.plain, table), mx::float32);
+  auto rows = mx::astype(take_blocks(state.plain, table), mx::float32);
   if (state.quantized)
     rows = mx::where(
         mx::less(position, array(state.quantized_from)), rows,
-        dequantize_rows(blocks_of(*state.quantized, table), width,
+        dequantize_rows(take_blocks(*state.quantized, table), width,
                         state.plain.dtype(), state.codec));
   const auto live =
       mx::logical_and(mx::greater_equal(position, array(first)),

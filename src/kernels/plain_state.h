@@ -6,6 +6,9 @@
 
 namespace reprise::kernels::plain {
 
+// Blocks that hold a span's positions after the step.
+int blocks_of(const RaggedSpan& span);
+
 // The rows of a span's positions as [heads, positions, dim] in float32, all of
 // its blocks; zeros before `first` and from its length on: a mask alone would
 // let a NaN of a stale row through the product with the weights.

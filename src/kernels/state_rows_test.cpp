@@ -146,21 +146,34 @@ TEST(StateRows, StepsThatDoNotReachAPoolLeaveItsHandle) {
 }
 
 // Copy on write of the block that holds positions 256..: only the pool that
-// has them is written.
+// has them is written, whatever the other has under the same ids.
 TEST(StateRows, CopiesFollowTheirBlock) {
   const RowCodec codec = {8, 32};
-  const auto state = empty_state(6, 64, mx::float32, codec, 256);
   const auto old = some_rows(30, 64, mx::float32);
-  evaluate(append(state, old, one_span(256, 30, {0, 1})));
+  const auto rows = mx::slice(old, {3, 0}, {5, 64});
   auto batch = *one_span(270, 2, {0, 4});
   batch.copies = {{1 * 256, 4 * 256, 14}};
-  const auto rows = mx::slice(old, {3, 0}, {5, 64});
+  const auto state = empty_state(6, 64, mx::float32, codec, 256);
+  evaluate(append(state, old, one_span(256, 30, {0, 1})));
+  evaluate(append(state, old, one_span(0, 30, {1})));
   evaluate(append(state, rows, std::make_shared<const RaggedBatch>(batch)));
   EXPECT_EQ(row_bytes_of(*state.quantized, 4 * 256, 14),
             row_bytes_of(*state.quantized, 256, 14));
   EXPECT_EQ(row_bytes_of(*state.quantized, 4 * 256 + 14, 2),
             mlx_bytes(rows, codec));
-  for (float x : values_of(state.plain)) ASSERT_TRUE(std::isnan(x));
+  for (float x : values_of(mx::slice(state.plain, {512, 0}, {6 * 256, 64})))
+    ASSERT_TRUE(std::isnan(x));
+
+  // The same block ids at positions whose rows are plain.
+  auto early = *one_span(14, 2, {4});
+  early.copies = batch.copies;
+  const auto other = empty_state(6, 64, mx::float32, codec, 256);
+  evaluate(append(other, old, one_span(256, 30, {0, 1})));
+  evaluate(append(other, old, one_span(0, 30, {1})));
+  evaluate(append(other, rows, std::make_shared<const RaggedBatch>(early)));
+  EXPECT_EQ(row_bytes_of(other.plain, 4 * 256, 14), row_bytes_of(old, 0, 14));
+  for (auto byte : row_bytes_of(*other.quantized, 4 * 256, 256))
+    ASSERT_EQ(byte, 255);
 }
 
 TEST(StateRows, WhatIsNotFiniteStaysVisible) {

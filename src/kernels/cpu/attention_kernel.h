@@ -40,7 +40,7 @@ class ItemRun {
         rows_(item.tokens * group_),
         key_wide_(task.key_wide),
         value_wide_(task.value_wide),
-        window_(task.window > 0 ? task.window : kNoWindow),
+        window_(task.window > 0 ? least(task.window, kNoWindow) : kNoWindow),
         chunks_(chunks_of(task, item)),
         queries_(scratch),
         states_(queries_ + rows_ * key_wide_),

@@ -21,6 +21,9 @@ constexpr int kItemRows = 96;
 constexpr int kSplitRows = 16;
 constexpr int kItemsPerThread = 4;
 
+// All states of split items together: 64 MiB.
+constexpr std::size_t kStateFloatsMax = std::size_t{16} << 20;
+
 // Below this many multiply-adds, threads cost more than they bring (some
 // 30 µs of one thread).
 constexpr std::int64_t kParallelMacs = 1'000'000;
@@ -63,8 +66,8 @@ class AttentionRun {
   };
   struct Chunk {
     int split;
-    int index;            // of the sequence's chunks
-    std::size_t state;    // where it belongs in states_
+    int index;          // of the sequence's chunks
+    std::size_t state;  // where it belongs in states_
   };
 
   void add_item(const AttentionItem& item) {
@@ -72,8 +75,11 @@ class AttentionRun {
     const int seen = item.position + item.tokens - first_seen(task_, item);
     macs_ += std::int64_t{rows} * seen * (task_.key_dim + task_.value_dim);
     const ChunkRange chunks = chunks_of(task_, item);
+    const int count = chunks.end - chunks.first;
+    const std::size_t size = attention_state_size(task_, item.tokens);
     const bool small = rows <= kSplitRows || (few_ && item.tokens == 1);
-    if (chunks.end - chunks.first == 1 || !small) {
+    if (count == 1 || !small ||
+        states_size_ + count * size > kStateFloatsMax) {
       whole_.push_back(item);
       return;
     }
@@ -81,7 +87,7 @@ class AttentionRun {
     splits_.push_back({item, states_size_});
     for (int i = chunks.first; i < chunks.end; ++i) {
       chunks_.push_back({split, i, states_size_});
-      states_size_ += attention_state_size(task_, item.tokens);
+      states_size_ += size;
     }
   }
 
@@ -164,17 +170,23 @@ void run_attention(const AttentionTask& task,
   AttentionRun(task, items).run();
 }
 
-void run_attention(const AttentionTask& task, const RaggedBatch& batch) {
+void add_items(const AttentionTask& task, const RaggedSpan& span, int rows,
+               std::vector<AttentionItem>& items) {
   const int tokens = std::max(1, kItemRows / (task.heads / task.kv_heads));
+  for (int begin = 0; begin < rows; begin += tokens)
+    for (int head = 0; head < task.kv_heads; ++head)
+      items.push_back({.blocks = span.blocks.data(),
+                       .positions = nullptr,
+                       .first_row = span.first_row + begin,
+                       .tokens = std::min(tokens, rows - begin),
+                       .position = span.start + begin,
+                       .kv_head = head});
+}
+
+void run_attention(const AttentionTask& task, const RaggedBatch& batch) {
   std::vector<AttentionItem> items;
   for (const RaggedSpan& span : batch.spans)
-    for (int begin = 0; begin < span.row_count; begin += tokens)
-      for (int head = 0; head < task.kv_heads; ++head)
-        items.push_back({.blocks = span.blocks.data(),
-                         .first_row = span.first_row + begin,
-                         .tokens = std::min(tokens, span.row_count - begin),
-                         .position = span.start + begin,
-                         .kv_head = head});
+    add_items(task, span, span.row_count, items);
   run_attention(task, items);
 }
 

@@ -8,6 +8,10 @@
 
 namespace reprise::kernels::cpu {
 
+// Adds the items of a span's first `rows` rows.
+void add_items(const AttentionTask& task, const RaggedSpan& span, int rows,
+               std::vector<AttentionItem>& items);
+
 // From MLX's CPU stream thread. Return when task.out is written. The task is
 // laid out. Memory that items point to lives until then.
 void run_attention(const AttentionTask& task,
