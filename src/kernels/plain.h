@@ -7,6 +7,7 @@
 
 #include "kernels/experts.h"
 #include "kernels/ops.h"
+#include "kernels/recurrence.h"
 
 namespace reprise::kernels::plain {
 
@@ -45,5 +46,18 @@ array expert_sum(const array& y, const array& weights);
 Routing route(const array& logits, const RoutingRule& rule,
               const std::optional<array>& bias = {},
               const std::optional<array>& expert_scale = {});
+
+
+// One sequence. tail [K - 1, C] are the rows before x; so they are in what
+// comes back as `pool`.
+Carried short_conv(const array& x, const array& weight, const array& tail,
+                   bool silu);
+// One sequence. state [heads * key_dim * value_dim]; `pool` is the one after
+// it. Token by token with a chunk of 1; otherwise the chunked form, which
+// solves for all tokens of a chunk at once.
+Carried gated_delta(const DeltaInputs& inputs, const array& state,
+                    const DeltaShape& shape, int chunk);
+array decay_gate(const array& x, const array& log_rate, const array& bias,
+                 std::optional<float> lower_bound);
 
 }  // namespace reprise::kernels::plain

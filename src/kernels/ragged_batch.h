@@ -16,6 +16,10 @@ struct RaggedSpan {
   // Block table: the state row of position p lies at pool row
   // blocks[p / 256] * 256 + p % 256, for every p < start + row_count.
   std::vector<std::int32_t> blocks;
+  // State slots, for what a sequence has one value of: where the value before
+  // the first row lies (-1: none yet), and where the one after the last row
+  // goes (-1: nowhere). A slot that is written is nobody's slot_from.
+  std::int32_t slot_from = -1, slot_to = -1;
 
   int length_after() const { return start + row_count; }
 };
