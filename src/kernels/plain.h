@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/experts.h"
+#include "kernels/hyper.h"
 #include "kernels/ops.h"
 #include "kernels/recurrence.h"
 
@@ -59,5 +60,9 @@ Carried gated_delta(const DeltaInputs& inputs, const array& state,
                     const DeltaShape& shape, int chunk);
 array decay_gate(const array& x, const array& log_rate, const array& bias,
                  std::optional<float> lower_bound);
+
+HyperInput hyper_in(const array& streams, const HyperWeights& weights);
+array hyper_out(const array& streams, const array& y, const array& mix);
+array hyper_mean(const array& streams, int count);
 
 }  // namespace reprise::kernels::plain
