@@ -81,6 +81,59 @@ inline void delta_pass(const DeltaKeys& keys, int dim, int at, int next,
   if constexpr (kNext) expected = expectations;
 }
 
+// The states of an item: blocks [key_dim, kDeltaWidth] one after the other,
+// zeros past the last channel. They are read from and written to a slot key by
+// key over all channels, as they lie there: memory likes neighbours.
+class DeltaStates {
+ public:
+  DeltaStates(const DeltaTask& task, const DeltaItem& item, float* blocks)
+      : task_(task), item_(item), blocks_(blocks) {}
+
+  float* block(int channel) const {
+    return blocks_ + std::int64_t{channel} * task_.key_dim;
+  }
+
+  void read() const {
+    const float* from = in_slot(item_.span->slot_from);
+    const int stop = (item_.values + kDeltaWidth - 1) / kDeltaWidth *
+                     kDeltaWidth;
+    for (int i = 0; i < task_.key_dim; ++i)
+      for (int v = 0; v < stop; v += 16)
+        store(at(i, v), from == nullptr || v >= item_.values
+                            ? zeros()
+                            : load_at(row(from, i), v, item_.values));
+  }
+
+  void write() const {
+    float* to = in_slot(item_.span->slot_to);
+    if (to == nullptr) return;
+    for (int i = 0; i < task_.key_dim; ++i)
+      for (int v = 0; v < item_.values; v += 16)
+        store_at(row(to, i), v, item_.values, load(at(i, v)));
+  }
+
+ private:
+  // Channel v, a multiple of 16, of key i.
+  float* at(int i, int v) const {
+    return block(v / kDeltaWidth * kDeltaWidth) + i * kDeltaWidth +
+           v % kDeltaWidth;
+  }
+  template <typename T>
+  T* row(T* slot, int i) const {
+    return slot + std::int64_t{i} * task_.value_dim;
+  }
+  // The item's first channel of its head's first key.
+  float* in_slot(int slot) const {
+    if (slot < 0) return nullptr;
+    const std::int64_t head = std::int64_t{slot} * task_.heads + item_.head;
+    return task_.pool + head * task_.key_dim * task_.value_dim + item_.value;
+  }
+
+  const DeltaTask& task_;
+  const DeltaItem& item_;
+  float* const blocks_;
+};
+
 // One block of value channels of an item.
 class DeltaBlock {
  public:
@@ -90,28 +143,7 @@ class DeltaBlock {
         item_(item),
         values_(least(kDeltaWidth, item.values - begin)),
         channel_(item.head * task.value_dim + item.value + begin),
-        place_((std::int64_t{item.head} * task.key_dim) * task.value_dim +
-               item.value + begin),
         state_(state) {}
-
-  void read() const {
-    const float* from = in_slot(item_.span->slot_from);
-    for (int i = 0; i < task_.key_dim; ++i)
-      for (int n = 0; n < kDeltaVectors; ++n)
-        store(state_ + i * kDeltaWidth + 16 * n,
-              from == nullptr ? zeros()
-                              : part(from + std::int64_t{i} * task_.value_dim,
-                                     n));
-  }
-
-  void write() const {
-    float* to = in_slot(item_.span->slot_to);
-    if (to == nullptr) return;
-    for (int i = 0; i < task_.key_dim; ++i)
-      for (int n = 0; 16 * n < values_; ++n)
-        store_at(to + std::int64_t{i} * task_.value_dim, 16 * n, values_,
-                 load(state_ + i * kDeltaWidth + 16 * n));
-  }
 
   // Tokens [row, row + count) of the batch, prepared in `keys`.
   void run(const DeltaKeys& keys, int row, int count) const {
@@ -132,13 +164,6 @@ class DeltaBlock {
   }
 
  private:
-  float* in_slot(int slot) const {
-    if (slot < 0) return nullptr;
-    return task_.pool +
-           std::int64_t{slot} * task_.heads * task_.key_dim * task_.value_dim +
-           place_;
-  }
-
   // The n-th vector of this block's channels at p, zeros past them.
   template <typename T>
   Vec16 part(const T* p, int n) const {
@@ -169,35 +194,27 @@ class DeltaBlock {
   const DeltaTask& task_;
   const DeltaItem& item_;
   const int values_;
-  const int channel_;         // of v and out
-  const std::int64_t place_;  // in a slot
+  const int channel_;  // of v and out
   float* const state_;
 };
 
 void gated_delta(const DeltaTask& task, const DeltaItem& item,
                  float* scratch) {
-  const int keys_wide = (task.key_dim + 15) / 16 * 16;
-  const std::int64_t block_floats = std::int64_t{task.key_dim} * kDeltaWidth;
-  float* const states = scratch + 3 * kDeltaTokens * keys_wide;
-  const DeltaKeys keys = {scratch, scratch + kDeltaTokens * keys_wide,
-                          scratch + 2 * kDeltaTokens * keys_wide, keys_wide};
-  const auto for_each_block = [&](auto f) {
-    float* state = states;
-    for (int begin = 0; begin < item.values; begin += kDeltaWidth) {
-      f(DeltaBlock(task, item, begin, state));
-      state += block_floats;
-    }
-  };
-  for_each_block([](const DeltaBlock& block) { block.read(); });
+  const int stride = (task.key_dim + 15) / 16 * 16;
+  const int keys_floats = kDeltaTokens * stride;
+  const DeltaKeys keys = {scratch, scratch + keys_floats,
+                          scratch + 2 * keys_floats, stride};
+  const DeltaStates states(task, item, scratch + 3 * keys_floats);
+  states.read();
   const int first = item.span->first_row, rows = item.span->row_count;
   for (int t = 0; t < rows; t += kDeltaTokens) {
     const int count = least(kDeltaTokens, rows - t);
     for (int i = 0; i < count; ++i)
       keys.read(task, item.head, first + t + i, i);
-    for_each_block(
-        [&](const DeltaBlock& block) { block.run(keys, first + t, count); });
+    for (int v = 0; v < item.values; v += kDeltaWidth)
+      DeltaBlock(task, item, v, states.block(v)).run(keys, first + t, count);
   }
-  for_each_block([](const DeltaBlock& block) { block.write(); });
+  states.write();
 }
 
 }  // namespace reprise::kernels::cpu::REPRISE_ISA
