@@ -7,9 +7,9 @@
 // A pool [slots, ...] holds such values. A span starts from the value in its
 // slot_from and leaves the value after its last row in its slot_to, in place:
 // the returned pool shares the buffer of the one handed in, whose handle is
-// never reassigned. All other slots stay as they are. A slot that one span
-// writes must not be read or written by another: std::invalid_argument. As
-// append(), what writes state runs on the CPU only in this build; the plain
+// never reassigned. All other slots stay as they are. A slot that is written
+// must not be read by any span, nor written by another: std::invalid_argument.
+// As append(), what writes state runs on the CPU only in this build; the plain
 // compositions take one sequence and hand back its value.
 #pragma once
 
