@@ -1,7 +1,8 @@
-// Products with weights on this machine, beside MLX's own and beside what the
-// processor can do at most. Machines differ and are shared: compare figures of
-// one run only. Each is the best of its repetitions; where threads=1 it is by
-// processor time, so that other programs hardly matter.
+// Products with weights and the gated delta rule on this machine, beside
+// MLX's own and beside what the processor can do at most. Machines differ and
+// are shared: compare figures of one run only. Each is the best of its
+// repetitions; where threads=1 it is by processor time, so that other programs
+// hardly matter.
 //
 //   kernels_bench --benchmark_filter=Prefill
 #include <benchmark/benchmark.h>
@@ -12,14 +13,17 @@
 #include <algorithm>
 #include <ctime>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "fma_peak.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/experts.h"
 #include "kernels/ops.h"
 #include "kernels/plain.h"
+#include "kernels/recurrence.h"
 
 namespace {
 
@@ -149,6 +153,89 @@ void decode(benchmark::State& state, int rows, int bits, mx::Dtype type) {
   state.counters["mlx"] = theirs / seconds;
 }
 
+// One matrix of each expert, with as many tokens as one step has. of_peak as
+// for prefill; GB/s of the matrices that are chosen.
+struct ExpertShape {
+  int experts, choices;
+  Shape matrix;
+};
+constexpr ExpertShape kGlm47Flash = {64, 4, {1536, 2048}};
+constexpr ExpertShape kTiny = {8, 2, {64, 128}};
+
+void experts(benchmark::State& state, const ExpertShape& s, int tokens) {
+  use_threads(state);
+  const auto flat = random_weights(
+      {s.experts * s.matrix.rows, s.matrix.columns}, 4, 64);
+  const auto stacked = [&](const array& a) {
+    array parts = mx::reshape(a, {s.experts, s.matrix.rows, a.shape(1)});
+    mx::eval(parts);
+    return parts;
+  };
+  const kernels::QuantizedExperts w{stacked(flat.words), stacked(flat.scales),
+                                    stacked(flat.biases), 64, 4};
+  array x = mx::random::normal({tokens, s.matrix.columns}, mx::float32);
+  // The choices of a token differ, as in a model.
+  const array order =
+      mx::argsort(mx::random::normal({tokens, s.experts}, mx::float32), -1);
+  array ids = mx::slice(mx::astype(order, mx::int32), {0, 0},
+                        {tokens, s.choices});
+  mx::eval(x, ids);
+  double seconds = 0, theirs = 0;
+  for (auto _ : state) {
+    seconds =
+        best_seconds(30, [&] { mx::eval(kernels::expert_matmul(x, w, ids)); });
+    theirs = best_seconds(
+        1, [&] { mx::eval(kernels::plain::expert_matmul(x, w, ids)); });
+    state.SetIterationTime(seconds);
+  }
+  const double flops = 2.0 * tokens * s.choices * s.matrix.rows *
+                       s.matrix.columns / seconds;
+  const int chosen = std::min(s.experts, tokens * s.choices);
+  state.counters["GB/s"] =
+      weight_bytes(flat) * chosen / s.experts / seconds * 1e-9;
+  state.counters["of_peak"] = flops / peak();
+  state.counters["mlx"] = theirs / seconds;
+}
+
+// A layer of the gated delta rule: `tokens` of one sequence. of_peak: of the
+// four operations that each number of state takes.
+void delta(benchmark::State& state, int heads, int dim, int tokens) {
+  use_threads(state);
+  const int row = heads * dim;
+  const auto random = [&](int columns) {
+    array a = mx::random::normal({tokens, columns}, mx::float32);
+    mx::eval(a);
+    return a;
+  };
+  array decay = mx::negative(mx::abs(random(row)));
+  array pool = mx::zeros({2, row * dim});
+  mx::eval(decay, pool);
+  const auto unit = [&] {
+    array a = kernels::l2_norm(random(row), dim, 1e-6f, 1.0f);
+    mx::eval(a);
+    return a;
+  };
+  const kernels::DeltaInputs in = {unit(), unit(), random(row), decay,
+                                   random(heads)};
+  auto batch = std::make_shared<kernels::RaggedBatch>();
+  kernels::RaggedSpan span;
+  span.row_count = batch->tokens = tokens;
+  span.slot_from = 0;
+  span.slot_to = 1;
+  batch->spans.push_back(span);
+  double seconds = 0;
+  for (auto _ : state) {
+    seconds = best_seconds(30, [&] {
+      mx::eval(kernels::gated_delta(in, pool, batch, {heads, dim, dim}).rows);
+    });
+    state.SetIterationTime(seconds);
+  }
+  const double numbers = static_cast<double>(row) * dim;
+  state.counters["us/token"] = seconds * 1e6 / tokens;
+  state.counters["GB/s"] = 8.0 * numbers / seconds * 1e-9;
+  state.counters["of_peak"] = 8.0 * numbers * tokens / seconds / peak();
+}
+
 // The hand-over alone: what a loop costs whose bodies do nothing.
 void empty_loop(benchmark::State& state) {
   use_threads(state);
@@ -203,5 +290,16 @@ int main(int argc, char** argv) {
         [bits](benchmark::State& state) {
           decode(state, 1, bits, mx::float32);
         });
+  for (int tokens : {1, 8, 512}) {
+    add("Experts/GLM-4.7-Flash/tokens:" + std::to_string(tokens),
+        [tokens](benchmark::State& state) {
+          experts(state, kGlm47Flash, tokens);
+        });
+    add("Experts/tiny/tokens:" + std::to_string(tokens),
+        [tokens](benchmark::State& state) { experts(state, kTiny, tokens); });
+  }
+  for (int tokens : {1, 64, 512})
+    add("Delta/64x128x128/tokens:" + std::to_string(tokens),
+        [tokens](benchmark::State& state) { delta(state, 64, 128, tokens); });
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -15,7 +15,8 @@ enum class FaultStage {
 // Not thread-safe against running steps: set it between them.
 void set_fault_hook(std::function<void(FaultStage)> hook);
 
-// Calls the hook if there is one. append() passes all three stages.
+// Calls the hook if there is one. What writes state passes all three stages:
+// append(), short_conv() and gated_delta().
 void fault_point(FaultStage stage);
 
 }  // namespace reprise::kernels

@@ -220,6 +220,24 @@ TEST(MatmulBits, OfManyRows) {
   expect_row_invariance(x, w, {129, 511, 513, 777});
 }
 
+// A router's logits stay float32 behind activations of 16 bits.
+TEST(Matmul, RoundsToTheTypeThatIsAskedFor) {
+  RandomArrays random;
+  for (const Weights& w : {dense_weights(random, 31, 128, mx::bfloat16),
+                           quantized_weights(random, 31, 128, 4, 64,
+                                             mx::bfloat16)})
+    for (int rows : {1, 9})
+      for (auto type : kFloats)
+        for (auto out : kFloats) {
+          const array x = random.floats(rows, 128, type);
+          const array wide = mx::astype(x, mx::float32);
+          const array got = w.dense ? kernels::matmul(x, *w.dense, out)
+                                    : kernels::matmul(x, *w.quantized, out);
+          ASSERT_EQ(got.dtype(), out);
+          EXPECT_EQ(bits_of(got), bits_of(mx::astype(multiply(wide, w), out)));
+        }
+}
+
 // ---- Edges ----------------------------------------------------------------
 
 TEST(Matmul, NoRows) {
@@ -269,6 +287,7 @@ TEST(Matmul, RefusesWhatDoesNotFit) {
     wrong.bits = bits;
     EXPECT_THROW(kernels::matmul(x, wrong), std::invalid_argument) << bits;
   }
+  EXPECT_THROW(kernels::matmul(x, w, mx::int32), std::invalid_argument);
   QuantizedMatrix wrong = q;
   wrong.group_size = 64;
   EXPECT_THROW(kernels::matmul(x, wrong), std::invalid_argument);

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "kernels/experts.h"
+#include "kernels/hyper.h"
 #include "kernels/ops.h"
+#include "kernels/recurrence.h"
 
 namespace reprise::kernels::plain {
 
@@ -60,5 +62,21 @@ array sparse_attention(const array& q, const std::vector<StateRows>& keys,
                        const IndexPools& pools, const RaggedBatchPtr& batch,
                        const AttentionShape& shape,
                        const IndexShape& index_shape);
+
+// One sequence. tail [K - 1, C] are the rows before x; so they are in what
+// comes back as `pool`.
+Carried short_conv(const array& x, const array& weight, const array& tail,
+                   bool silu);
+// One sequence. state [heads * key_dim * value_dim]; `pool` is the one after
+// it. Token by token with a chunk of 1; otherwise the chunked form, which
+// solves for all tokens of a chunk at once.
+Carried gated_delta(const DeltaInputs& inputs, const array& state,
+                    const DeltaShape& shape, int chunk);
+array decay_gate(const array& x, const array& log_rate, const array& bias,
+                 std::optional<float> lower_bound);
+
+HyperInput hyper_in(const array& streams, const HyperWeights& weights);
+array hyper_out(const array& streams, const array& y, const array& mix);
+array hyper_mean(const array& streams, int count);
 
 }  // namespace reprise::kernels::plain

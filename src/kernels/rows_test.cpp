@@ -1,4 +1,5 @@
-// The operations on each row by itself: rms_norm, swiglu, add, rope.
+// The operations on each row by itself: rms_norm, swiglu, add and rope, and
+// the bits of all of them.
 #include <gtest/gtest.h>
 #include <mlx/ops.h>
 
@@ -9,6 +10,7 @@
 
 #include "kernels/ops.h"
 #include "kernels/plain.h"
+#include "kernels/recurrence.h"
 #include "kernels/test_support.h"
 
 namespace reprise::kernels {
@@ -203,7 +205,47 @@ std::vector<RowCase> row_cases(mx::Dtype dtype) {
       return rope(x, table.cos, table.sin, {3, 64, 48, interleaved});
     };
   };
+  const auto head = make_array(random_floats(64, 18), {64});
+  const auto rate = make_array({-1, 0, 1}, {3});
+  const auto backwards = [](const array& x) {
+    return mx::slice(x, {0, 191}, {x.shape(0), -193}, {1, -1});
+  };
   return {
+      {"rms_norm of heads",
+       [head](const array& x, int) { return rms_norm(x, head, 1e-5f); }},
+      {"unweighted_rms_norm",
+       [](const array& x, int) { return unweighted_rms_norm(x, 48, 1e-5f); }},
+      {"gated_rms_norm",
+       [head, backwards](const array& x, int) {
+         return gated_rms_norm(x, head, backwards(x), 1e-5f);
+       }},
+      {"layer_norm",
+       [weight](const array& x, int) {
+         return layer_norm(x, weight, weight, 1e-5f);
+       }},
+      {"l2_norm",
+       [](const array& x, int) { return l2_norm(x, 24, 1e-6f, 0.2f); }},
+      {"limited swiglu",
+       [backwards](const array& x, int) {
+         return swiglu(x, backwards(x), 1.5f);
+       }},
+      {"geglu",
+       [backwards](const array& x, int) { return geglu(x, backwards(x)); }},
+      {"sigmoid_gate",
+       [backwards](const array& x, int) {
+         return sigmoid_gate(x, backwards(x));
+       }},
+      {"sigmoid", [](const array& x, int) { return kernels::sigmoid(x); }},
+      {"scale", [](const array& x, int) { return scale(x, 0.3f); }},
+      {"softcap", [](const array& x, int) { return softcap(x, 2); }},
+      {"bounded decay",
+       [weight, rate](const array& x, int) {
+         return decay_gate(x, rate, weight, -5.0f);
+       }},
+      {"decay",
+       [weight, rate](const array& x, int) {
+         return decay_gate(x, rate, weight, {});
+       }},
       {"rms_norm",
        [weight](const array& x, int) { return rms_norm(x, weight, 1e-5f); }},
       {"swiglu", [](const array& x, int) { return swiglu(x, x); }},

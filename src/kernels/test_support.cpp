@@ -63,6 +63,20 @@ RaggedBatchPtr one_span(int start, int rows,
   return batch;
 }
 
+RaggedBatchPtr slot_spans(const std::vector<SlotSpan>& spans) {
+  auto batch = std::make_shared<RaggedBatch>();
+  for (const SlotSpan& s : spans) {
+    RaggedSpan span;
+    span.first_row = batch->tokens;
+    span.row_count = s.rows;
+    span.slot_from = s.from;
+    span.slot_to = s.to;
+    batch->spans.push_back(span);
+    batch->tokens += s.rows;
+  }
+  return batch;
+}
+
 void with_every_isa(const std::function<void()>& f) {
   const auto before = cpu::current_isa();
   for (auto isa : cpu::available_isas()) {

@@ -35,6 +35,12 @@ void add_span(RaggedBatch& batch, int start, int rows,
 RaggedBatchPtr one_span(int start, int rows,
                         const std::vector<std::int32_t>& blocks);
 
+// A batch of spans that go from one state slot to another.
+struct SlotSpan {
+  int rows, from, to;
+};
+RaggedBatchPtr slot_spans(const std::vector<SlotSpan>& spans);
+
 // Runs f with each instruction set of this processor, and with one and two
 // threads; puts back what was set.
 void with_every_isa(const std::function<void()>& f);

@@ -1,0 +1,2 @@
+#define REPRISE_ISA avx2
+#include "kernels/cpu/conv_kernel.h"

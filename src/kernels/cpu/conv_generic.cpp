@@ -1,0 +1,2 @@
+#define REPRISE_ISA generic
+#include "kernels/cpu/conv_kernel.h"

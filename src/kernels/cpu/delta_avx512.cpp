@@ -1,0 +1,2 @@
+#define REPRISE_ISA avx512
+#include "kernels/cpu/delta_kernel.h"

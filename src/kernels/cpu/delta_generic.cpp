@@ -1,0 +1,2 @@
+#define REPRISE_ISA generic
+#include "kernels/cpu/delta_kernel.h"

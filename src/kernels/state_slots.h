@@ -1,0 +1,14 @@
+// What operations over state slots check of a batch when the graph is built.
+#pragma once
+
+#include "kernels/ragged_batch.h"
+
+namespace reprise::kernels {
+
+// Throws std::invalid_argument "[op] ..." unless the spans cover `tokens` rows
+// in order, slots lie inside a pool of `slots`, and no slot that is written is
+// read or written by another span.
+void check_slots(const char* op, const RaggedBatch& batch, int tokens,
+                 int slots);
+
+}  // namespace reprise::kernels
