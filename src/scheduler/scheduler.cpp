@@ -1,14 +1,11 @@
 #include "scheduler/scheduler.h"
 
 #include <algorithm>
-#include <deque>
 #include <utility>
 
 #include "base/check.h"
 #include "scheduler/admission.h"
-#include "scheduler/block_books.h"
-#include "scheduler/prefill_share.h"
-#include "scheduler/sequence.h"
+#include "scheduler/scheduler_state.h"
 
 namespace reprise {
 namespace {
@@ -22,20 +19,6 @@ SchedulerLimits sane(SchedulerLimits limits) {
   return limits;
 }
 
-// Where a prefill may go in one step. One whose every position's logits are
-// wanted goes quantum by quantum: they are a vocabulary wide. A snapshot is
-// the state at the end of a step.
-int prefill_goal(const Sequence& s, bool snapshots) {
-  if (s.scores()) return quantum_end(s.length, s.size());
-  return snapshots && s.caches() ? s.next_stop() : s.size();
-}
-
-// Of the row [length, end).
-int logits_wanted(const Sequence& s, int end) {
-  if (s.scores()) return std::max(0, end - std::max(s.length, s.scored));
-  return end == s.size() ? 1 : 0;
-}
-
 Finish ending(FinishReason reason, std::string error = {}) {
   Finish finish;
   finish.reason = reason;
@@ -45,266 +28,8 @@ Finish ending(FinishReason reason, std::string error = {}) {
 
 }  // namespace
 
-struct Scheduler::State {
-  explicit State(const SchedulerLimits& limits)
-      : limits(sane(limits)), books(limits.block_count, limits.slot_count) {}
-
-  struct Wanted {
-    Sequence* sequence = nullptr;
-    int end = 0;
-  };
-  struct PlannedRow {
-    Sequence* sequence = nullptr;
-    int end = 0;
-    Reservation reservation;
-  };
-
-  void admit();
-  bool try_admit(Sequence& sequence);
-  std::vector<Sequence*> front_of_queue() const;
-
-  std::vector<Wanted> wanted_rows();
-  std::vector<Wanted> isolated_row();
-  void plan_row(const Wanted& wanted);
-  void plan_somebody();
-  Sequence* victim_for(const Sequence& sequence) const;
-  void preempt(Sequence& sequence);
-  void start_over(Sequence& sequence);
-  void blame_cache(Sequence& sequence);
-  StepPlan describe() const;
-  int goal_of(const Sequence& sequence) const {
-    return prefill_goal(sequence, books.slots() != nullptr);
-  }
-
-  void apply_row(PlannedRow& row, RowOutput output);
-  void take_scores(Sequence& sequence, std::optional<PromptLogprobs> scores);
-  void take_token(Sequence& sequence, SampledToken token);
-  void finish(Sequence& sequence, Finish finish, BlockBooks::Leave how);
-  void forget_isolation(const Sequence& sequence);
-  SequencePtr take_running(const Sequence& sequence);
-  Sequence* find_running(RequestId id) const;
-
-  const SchedulerLimits limits;
-  BlockBooks books;
-  std::deque<SequencePtr> waiting;   // the next in front
-  std::vector<SequencePtr> running;  // by age, the oldest first
-  std::vector<PlannedRow> planned;   // between plan() and apply() or fail()
-  std::deque<RequestId> isolated;    // still to be tried alone
-  std::vector<RequestId> admitted;
-  std::vector<Event> events;
-  std::uint64_t next_age = 0;
-  std::uint64_t prefill_turn = 0;
-  SchedulerStatus counts;  // the sums; the books of the moment come fresh
-};
-
-// ---------------------------------------------------------------- admission
-
-// Those that may be admitted now: a few, so that a long queue of long prompts
-// costs a step nothing.
-std::vector<Sequence*> Scheduler::State::front_of_queue() const {
-  std::vector<Sequence*> front;
-  const auto most = static_cast<std::size_t>(2 * limits.parallel);
-  for (std::size_t i = 0; i < std::min(most, waiting.size()); ++i)
-    front.push_back(waiting[i].get());
-  return front;
-}
-
-// First come, first served: the first that does not fit keeps all others
-// out. Only one that waits for another's prefix lets the next go ahead.
-void Scheduler::State::admit() {
-  for (Sequence* s : front_of_queue()) {
-    if (static_cast<int>(running.size()) >= limits.parallel) return;
-    if (held_back(*s, running, books.index())) {
-      // It can go on from where both prompts part only if a snapshot is there.
-      if (Sequence* owner = find_running(s->held_by))
-        owner->add_stop(s->held_for / kQuantumTokens * kQuantumTokens);
-      continue;
-    }
-    if (!try_admit(*s)) return;
-    const auto at =
-        std::find_if(waiting.begin(), waiting.end(),
-                     [&](const SequencePtr& w) { return w.get() == s; });
-    SequencePtr owned = std::move(*at);
-    waiting.erase(at);
-    const auto place =
-        std::find_if(running.begin(), running.end(),
-                     [&](const SequencePtr& r) { return r->age > s->age; });
-    running.insert(place, std::move(owned));
-  }
-}
-
-bool Scheduler::State::try_admit(Sequence& s) {
-  int outstanding = 0;
-  for (const auto& r : running) outstanding += books.outstanding(*r);
-  s.rows_promised = rows_counted(s);
-  const auto admission = books.admit(s, outstanding, running.empty());
-  if (!admission.admitted) return false;
-  s.running = true;
-  s.length_admitted = s.length;
-  s.rows_reused = s.length;
-  s.tainted = false;
-  s.goal = s.size();
-  if (std::exchange(s.admitted_before, true)) return true;
-  admitted.push_back(s.id);
-  s.length_most = s.length;
-  s.report.memory_tokens = s.length;
-  s.report.miss_reason = s.caches() && !s.scores() ? admission.hit.miss_reason
-                                                   : MissReason::disabled;
-  s.report.miss_position = admission.hit.miss_position;
-  const auto reason = static_cast<std::size_t>(s.report.miss_reason);
-  ++counts.lookups.at(reason);
-  counts.missed_tokens.at(reason) +=
-      static_cast<std::size_t>(s.prompt_size - s.length);
-  counts.prompt_tokens += static_cast<std::size_t>(s.prompt_size);
-  counts.cached_tokens += static_cast<std::size_t>(s.length);
-  return true;
-}
-
-// ----------------------------------------------------------------- planning
-
-// One token of everybody who decodes, and the prefill that fits beside.
-std::vector<Scheduler::State::Wanted> Scheduler::State::wanted_rows() {
-  std::vector<PrefillDemand> demands;
-  int decoding = 0;
-  for (const auto& s : running) {
-    if (s->decodes()) {
-      ++decoding;
-    } else {
-      demands.push_back({.length = s->length, .goal = goal_of(*s)});
-    }
-  }
-  int budget = limits.step_tokens_max - decoding;
-  if (decoding > 0)
-    budget = std::min(budget, limits.prefill_tokens_beside_decode);
-  std::vector<int> ends;
-  if (!demands.empty()) ends = share_prefill(demands, budget, prefill_turn);
-
-  std::vector<Wanted> wanted;
-  auto end = ends.begin();
-  for (const auto& s : running) {
-    const int to = s->decodes() ? s->size() : *end++;
-    if (to > s->length) wanted.push_back({s.get(), to});
-  }
-  return wanted;
-}
-
-std::vector<Scheduler::State::Wanted> Scheduler::State::isolated_row() {
-  Sequence* s = find_running(isolated.front());
-  CHECK(s != nullptr, "request {} is isolated and gone", isolated.front());
-  std::uint64_t turn = 0;
-  const auto ends = share_prefill({{.length = s->length, .goal = goal_of(*s)}},
-                                  limits.prefill_tokens_beside_decode, turn);
-  return {{s, ends[0]}};
-}
-
-// Rows are planned from the oldest to the youngest, and only younger ones are
-// preempted: what is planned stays planned.
-void Scheduler::State::plan_row(const Wanted& wanted) {
-  Sequence& s = *wanted.sequence;
-  if (!s.running) return;  // preempted for an older one
-  PlannedRow row{.sequence = &s, .end = wanted.end, .reservation = {}};
-  bool whole = false;
-  while (!(whole = books.reserve(s, row.end, row.reservation))) {
-    Sequence* victim = victim_for(s);
-    if (victim == nullptr) break;
-    preempt(*victim);
-  }
-  if (!whole && row.reservation.end == s.length && running.size() == 1) {
-    // It has the pool to itself, and that has no room for a copy.
-    CHECK(books.reclaim_tail(s), "request {} cannot go on", s.id);
-    books.reserve(s, row.end, row.reservation);
-  }
-  row.end = std::min(row.end, row.reservation.end);
-  if (row.end > s.length) {
-    planned.push_back(std::move(row));
-    return;
-  }
-  // Nothing to be had. The youngest makes room for the others; an older one
-  // sits this step out until the younger have made their quantum.
-  if (running.back().get() == &s && s.progressed()) preempt(s);
-}
-
-// Everyone who was given a turn sits out. Those admitted last have spares and
-// can go on.
-void Scheduler::State::plan_somebody() {
-  for (auto at = running.rbegin(); at != running.rend(); ++at) {
-    Sequence& s = **at;
-    PlannedRow row{.sequence = &s, .end = 0, .reservation = {}};
-    books.reserve(s, quantum_end(s.length, s.size()), row.reservation);
-    row.end = row.reservation.end;
-    if (row.end == s.length) continue;
-    planned.push_back(std::move(row));
-    return;
-  }
-  CHECK(running.empty(), "{} are running and none can go on", running.size());
-}
-
-Sequence* Scheduler::State::victim_for(const Sequence& s) const {
-  for (auto at = running.rbegin(); at != running.rend(); ++at) {
-    if ((*at)->age <= s.age) return nullptr;
-    if ((*at)->progressed()) return at->get();
-  }
-  return nullptr;
-}
-
-void Scheduler::State::preempt(Sequence& s) {
-  ++counts.preemptions;
-  forget_isolation(s);
-  SequencePtr owned = take_running(s);
-  books.leave(s, BlockBooks::Leave::published);
-  s.running = false;
-  waiting.push_front(std::move(owned));
-}
-
-// Its state is not believed, whoever computed it.
-void Scheduler::State::start_over(Sequence& s) {
-  ++counts.requests_started_over;
-  forget_isolation(s);
-  SequencePtr owned = take_running(s);
-  s.suspect_length = s.length;
-  s.suspect_rows = s.rows_reused;
-  books.leave(s, BlockBooks::Leave::distrusted);
-  s.running = false;
-  s.starts_over = true;
-  s.report.memory_tokens = 0;
-  if (s.suspect_rows > 0) s.report.miss_reason = MissReason::corrupt;
-  s.report.miss_position = 0;
-  waiting.push_front(std::move(owned));
-}
-
-// It got past the place where it had failed, with all else the same.
-void Scheduler::State::blame_cache(Sequence& s) {
-  if (s.suspect_rows == 0 || s.length <= s.suspect_length) return;
-  const auto dropped = books.quarantine(
-      std::span(s.tokens).first(static_cast<std::size_t>(s.suspect_rows)));
-  counts.blocks_quarantined += dropped.size();
-  s.suspect_rows = 0;
-  // Others may be built on them. They go on, and what they have made stays
-  // theirs.
-  for (const auto& other : running)
-    other->tainted |= std::any_of(
-        other->blocks.begin(), other->blocks.end(), [&](BlockId id) {
-          return std::find(dropped.begin(), dropped.end(), id) != dropped.end();
-        });
-}
-
-StepPlan Scheduler::State::describe() const {
-  StepPlan plan;
-  for (const auto& row : planned) {
-    const Sequence& s = *row.sequence;
-    if (auto copy = books.copy_of(s, row.reservation))
-      plan.copies.push_back(*copy);
-    plan.rows.push_back(
-        {.id = s.id,
-         .start = s.length,
-         .tokens = {s.tokens.begin() + s.length, s.tokens.begin() + row.end},
-         .blocks = {s.blocks.begin(), s.blocks.begin() + blocks_for(row.end)},
-         .slot_from = s.slot,
-         .slot_to = row.reservation.slot,
-         .logits_wanted = logits_wanted(s, row.end)});
-  }
-  return plan;
-}
+Scheduler::State::State(const SchedulerLimits& limits)
+    : limits(sane(limits)), books(limits.block_count, limits.slot_count) {}
 
 // ---------------------------------------------------------------- the result
 
@@ -340,6 +65,38 @@ void Scheduler::State::take_scores(Sequence& s,
         s.scored + 1, scored);
   s.scored = scored;
   events.push_back({.id = s.id, .what = std::move(*scores)});
+}
+
+// Its state is not believed, whoever computed it.
+void Scheduler::State::start_over(Sequence& s) {
+  ++counts.requests_started_over;
+  forget_isolation(s);
+  SequencePtr owned = take_running(s);
+  s.suspect_length = s.length;
+  s.suspect_rows = s.rows_reused;
+  books.leave(s, BlockBooks::Leave::distrusted);
+  s.running = false;
+  s.starts_over = true;
+  s.report.memory_tokens = 0;
+  if (s.suspect_rows > 0) s.report.miss_reason = MissReason::corrupt;
+  s.report.miss_position = 0;
+  waiting.push_front(std::move(owned));
+}
+
+// It got past the place where it had failed, with all else the same.
+void Scheduler::State::blame_cache(Sequence& s) {
+  if (s.suspect_rows == 0 || s.length <= s.suspect_length) return;
+  const auto dropped = books.quarantine(
+      std::span(s.tokens).first(static_cast<std::size_t>(s.suspect_rows)));
+  counts.blocks_quarantined += dropped.size();
+  s.suspect_rows = 0;
+  // Others may be built on them. They go on, and what they have made stays
+  // theirs.
+  for (const auto& other : running)
+    other->tainted |= std::any_of(
+        other->blocks.begin(), other->blocks.end(), [&](BlockId id) {
+          return std::find(dropped.begin(), dropped.end(), id) != dropped.end();
+        });
 }
 
 void Scheduler::State::take_token(Sequence& s, SampledToken token) {
@@ -523,6 +280,13 @@ SchedulerStatus Scheduler::status() const {
   status.blocks_held = books.allocator().block_count() - status.blocks_free -
                        status.blocks_cached;
   status.blocks_evicted = books.index().evictions();
+  if (const BlockAllocator* slots = books.slots()) {
+    status.slots_free = slots->free_count();
+    status.slots_cached = slots->cached_count();
+    status.slots_held =
+        slots->block_count() - status.slots_free - status.slots_cached;
+    status.snapshots_evicted = books.index().snapshot_evictions();
+  }
   return status;
 }
 

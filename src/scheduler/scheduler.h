@@ -54,6 +54,11 @@ struct SchedulerStatus {
   int blocks_cached = 0;  // held by the prefix index alone
   int blocks_held = 0;    // held by a running sequence
   std::size_t blocks_evicted = 0;
+  // Of snapshots, as of blocks; all 0 for a model that keeps none.
+  int slots_free = 0;
+  int slots_cached = 0;
+  int slots_held = 0;
+  std::size_t snapshots_evicted = 0;
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;
   std::size_t evaluated_tokens = 0;  // prompt and reply, committed

@@ -60,31 +60,43 @@ std::vector<MetricFamily> cache_counters(const SchedulerStatus& s) {
 }
 
 std::vector<MetricFamily> step_counters(const SchedulerStatus& s) {
-  return {counter("reprise_steps_total", "Forward steps", {{number(s.steps)}}),
-          counter("reprise_steps_failed_total", "Forward steps that failed",
-                  {{number(s.steps_failed)}}),
-          counter("reprise_blocks_evicted_total",
-                  "Cached blocks that made room", {{number(s.blocks_evicted)}}),
-          counter("reprise_preemptions_total",
-                  "Running requests that were set back",
-                  {{number(s.preemptions)}})};
+  return {
+      counter("reprise_steps_total", "Forward steps", {{number(s.steps)}}),
+      counter("reprise_steps_failed_total", "Forward steps that failed",
+              {{number(s.steps_failed)}}),
+      counter("reprise_blocks_evicted_total", "Cached blocks that made room",
+              {{number(s.blocks_evicted)}}),
+      counter("reprise_snapshots_evicted_total",
+              "Cached snapshots that made room",
+              {{number(s.snapshots_evicted)}}),
+      counter("reprise_preemptions_total",
+              "Running requests that were set back", {{number(s.preemptions)}}),
+      counter("reprise_requests_started_over_total",
+              "Requests that failed alone and were computed from nothing",
+              {{number(s.requests_started_over)}}),
+      counter("reprise_blocks_quarantined_total",
+              "Cached blocks that a request had failed on",
+              {{number(s.blocks_quarantined)}})};
 }
 
 std::vector<MetricFamily> gauges(const EngineStatus& status) {
   const auto& s = status.scheduler;
-  return {
-      gauge("reprise_ready", "1 while requests are served",
-            {{status.health == EngineHealth::ready ? 1.0 : 0.0}}),
-      gauge("reprise_requests_running", "Requests in computation",
-            {{double(s.running)}}),
-      gauge("reprise_requests_waiting", "Requests queued",
-            {{double(s.waiting)}}),
-      gauge("reprise_blocks", "Blocks of state memory, by use",
-            {{double(s.blocks_free), {"state", "free"}},
-             {double(s.blocks_cached), {"state", "cached"}},
-             {double(s.blocks_held), {"state", "held"}}}),
-      gauge("reprise_block_bytes", "Size of one block",
-            {{number(status.runner.block_bytes)}})};
+  return {gauge("reprise_ready", "1 while requests are served",
+                {{status.health == EngineHealth::ready ? 1.0 : 0.0}}),
+          gauge("reprise_requests_running", "Requests in computation",
+                {{double(s.running)}}),
+          gauge("reprise_requests_waiting", "Requests queued",
+                {{double(s.waiting)}}),
+          gauge("reprise_blocks", "Blocks of state memory, by use",
+                {{double(s.blocks_free), {"state", "free"}},
+                 {double(s.blocks_cached), {"state", "cached"}},
+                 {double(s.blocks_held), {"state", "held"}}}),
+          gauge("reprise_snapshots", "Snapshots of state memory, by use",
+                {{double(s.slots_free), {"state", "free"}},
+                 {double(s.slots_cached), {"state", "cached"}},
+                 {double(s.slots_held), {"state", "held"}}}),
+          gauge("reprise_block_bytes", "Size of one block",
+                {{number(status.runner.block_bytes)}})};
 }
 
 void append(std::vector<MetricFamily>& to, std::vector<MetricFamily> from) {

@@ -38,6 +38,12 @@ EngineStatus busy() {
   s.steps_failed = 16;
   s.preemptions = 17;
   s.blocks_evicted = 18;
+  s.slots_free = 40;
+  s.slots_cached = 41;
+  s.slots_held = 42;
+  s.snapshots_evicted = 43;
+  s.requests_started_over = 44;
+  s.blocks_quarantined = 45;
   s.lookups = {20, 21, 22, 23, 24, 25, 26, 27, 28};
   s.missed_tokens = {30, 31, 32, 33, 34, 35, 36, 37, 38};
   return status;
@@ -59,6 +65,12 @@ TEST(Metrics, TheEnginesBooks) {
                 "reprise_steps_failed_total 16",
                 "reprise_preemptions_total 17",
                 "reprise_blocks_evicted_total 18",
+                "reprise_snapshots{state=\"free\"} 40",
+                "reprise_snapshots{state=\"cached\"} 41",
+                "reprise_snapshots{state=\"held\"} 42",
+                "reprise_snapshots_evicted_total 43",
+                "reprise_requests_started_over_total 44",
+                "reprise_blocks_quarantined_total 45",
                 "reprise_ready 1"});
 }
 
