@@ -2,7 +2,7 @@
 # fuzz.sh [SECONDS]: builds the fuzzers of tests/fuzz with clang and runs each
 # for that long (60), from its corpus. A finding is left in build/fuzz/findings
 # and fails this; once fixed, it belongs into the corpus. One input has a minute:
-# a template may take 16 million steps, ten seconds of a loaded machine.
+# a template may take 4 million steps, three seconds of a machine of its own.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 seconds="${1:-60}"
