@@ -36,8 +36,10 @@ def test_both_finish_as_alone(smol: Server, order: tuple[dict, dict]):
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(2)]
     threads[0].start()
+    # A fake model may be done before anybody looks.
     assert metrics.wait_for(
-        lambda: metrics.total(smol, "reprise_requests_running") > 0, 10)
+        lambda: metrics.total(smol, "reprise_requests_running") > 0
+        or 0 in replies, 10)
     threads[1].start()
     for thread in threads:
         thread.join(timeout=120)

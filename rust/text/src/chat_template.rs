@@ -11,9 +11,10 @@ use crate::{python_filters, python_methods};
 const NAME: &str = "chat template";
 
 /// What one render may cost: instructions, and 64 bytes of created data each
-/// (minijinja counts both), so some seconds and 1 GiB at most. The largest
-/// body that a client may send passes through a template dozens of times.
-const FUEL: u64 = 16 << 20;
+/// (minijinja counts both), so a second or so and 256 MiB at most. The largest
+/// body that a client may send passes through a template several times, and a
+/// conversation of ten thousand messages takes about a million steps.
+const FUEL: u64 = 4 << 20;
 
 pub struct ChatTemplate {
     env: Environment<'static>,
