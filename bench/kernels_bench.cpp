@@ -164,8 +164,8 @@ constexpr ExpertShape kTiny = {8, 2, {64, 128}};
 
 void experts(benchmark::State& state, const ExpertShape& s, int tokens) {
   use_threads(state);
-  const auto flat = random_weights(
-      {s.experts * s.matrix.rows, s.matrix.columns}, 4, 64);
+  const auto flat =
+      random_weights({s.experts * s.matrix.rows, s.matrix.columns}, 4, 64);
   const auto stacked = [&](const array& a) {
     array parts = mx::reshape(a, {s.experts, s.matrix.rows, a.shape(1)});
     mx::eval(parts);
@@ -177,8 +177,8 @@ void experts(benchmark::State& state, const ExpertShape& s, int tokens) {
   // The choices of a token differ, as in a model.
   const array order =
       mx::argsort(mx::random::normal({tokens, s.experts}, mx::float32), -1);
-  array ids = mx::slice(mx::astype(order, mx::int32), {0, 0},
-                        {tokens, s.choices});
+  array ids =
+      mx::slice(mx::astype(order, mx::int32), {0, 0}, {tokens, s.choices});
   mx::eval(x, ids);
   double seconds = 0, theirs = 0;
   for (auto _ : state) {
@@ -188,8 +188,8 @@ void experts(benchmark::State& state, const ExpertShape& s, int tokens) {
         1, [&] { mx::eval(kernels::plain::expert_matmul(x, w, ids)); });
     state.SetIterationTime(seconds);
   }
-  const double flops = 2.0 * tokens * s.choices * s.matrix.rows *
-                       s.matrix.columns / seconds;
+  const double flops =
+      2.0 * tokens * s.choices * s.matrix.rows * s.matrix.columns / seconds;
   const int chosen = std::min(s.experts, tokens * s.choices);
   state.counters["GB/s"] =
       weight_bytes(flat) * chosen / s.experts / seconds * 1e-9;

@@ -56,8 +56,7 @@ const std::vector<Operation> kOperations = {
        const double gate = std::min(a, kLimit);
        return gate * exact_sigmoid(gate) * std::clamp(b, -kLimit, kLimit);
      }},
-    {"geglu",
-     [](const array& a, const array& b) { return geglu(a, b); },
+    {"geglu", [](const array& a, const array& b) { return geglu(a, b); },
      [](const array& a, const array& b) { return plain::geglu(a, b); },
      [](double a, double b) { return exact_gelu(a) * b; }, 8},
     {"sigmoid_gate",
@@ -68,12 +67,10 @@ const std::vector<Operation> kOperations = {
      [](const array& a, const array&) { return kernels::sigmoid(a); },
      [](const array& a, const array&) { return plain::sigmoid(a); },
      [](double a, double) { return exact_sigmoid(a); }},
-    {"scale",
-     [](const array& a, const array&) { return scale(a, 33.94f); },
+    {"scale", [](const array& a, const array&) { return scale(a, 33.94f); },
      [](const array& a, const array&) { return plain::scale(a, 33.94f); },
      [](double a, double) { return a * double{33.94f}; }},
-    {"softcap",
-     [](const array& a, const array&) { return softcap(a, 6); },
+    {"softcap", [](const array& a, const array&) { return softcap(a, 6); },
      [](const array& a, const array&) { return plain::softcap(a, 6); },
      [](double a, double) { return 6 * std::tanh(a / 6); }},
 };
@@ -99,9 +96,8 @@ TEST(Activations, AreExactWithinBounds) {
           const double want = operation.exact(x[i], y[i]);
           const double size =
               std::abs(want) + operation.cancels * std::abs(double{y[i]});
-          const double least =
-              rounding(dtype) * std::abs(want) +
-              (dtype == mx::float16 ? 0x1p-25 : 1e-37);
+          const double least = rounding(dtype) * std::abs(want) +
+                               (dtype == mx::float16 ? 0x1p-25 : 1e-37);
           // An exp of 2 ulp (4 roundings) or a tanh of 3, and a few more.
           ASSERT_NEAR(got[i], want, 10 * 0x1p-24 * size + least);
           ASSERT_NEAR(theirs[i], want, 30 * 0x1p-24 * size + least);

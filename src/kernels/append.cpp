@@ -149,16 +149,15 @@ array append_side(const array& pool, const array& rows, int begin, int end,
         return s.row_count > 0 && s.start < end && s.length_after() > begin;
       });
   if (!any && copies.empty()) return pool;
-  StateAppendTask task{
-      .pool = nullptr,
-      .pool_row_bytes =
-          static_cast<std::int64_t>(pool.shape(1) * pool.itemsize()),
-      .rows = {},
-      .format = format,
-      .begin = begin,
-      .end = end,
-      .copies = std::move(copies),
-      .batch = batch};
+  StateAppendTask task{.pool = nullptr,
+                       .pool_row_bytes = static_cast<std::int64_t>(
+                           pool.shape(1) * pool.itemsize()),
+                       .rows = {},
+                       .format = format,
+                       .begin = begin,
+                       .end = end,
+                       .copies = std::move(copies),
+                       .batch = batch};
   return array(pool.shape(), pool.dtype(),
                std::make_shared<StateAppend>(std::move(task)), {pool, rows});
 }
@@ -233,8 +232,8 @@ StateRows append(const StateRows& state, const array& rows,
   }
   fault_point(FaultStage::build);
   check_shapes(state.plain, rows, *batch);
-  cpu::check_state(state, rows.shape(1) / std::max(1, state.dim),
-                   rows.dtype(), "append");
+  cpu::check_state(state, rows.shape(1) / std::max(1, state.dim), rows.dtype(),
+                   "append");
   check_places(state.plain.shape(0), *batch);
   check_cover(*batch, rows.shape(0));
   if (!cpu::on_cpu())

@@ -26,12 +26,9 @@ using test_support::with_threads;
 
 AttentionShape shape_of(int heads, int kv_heads, int key_dim, int value_dim,
                         int window = 0, float softcap = 0.0f) {
-  return {heads,
-          kv_heads,
-          key_dim,
-          1.0f / std::sqrt(static_cast<float>(key_dim)),
-          value_dim,
-          window,
+  return {heads,     kv_heads,
+          key_dim,   1.0f / std::sqrt(static_cast<float>(key_dim)),
+          value_dim, window,
           softcap};
 }
 
@@ -49,18 +46,45 @@ const std::vector<AttentionKind>& kinds() {
       {"window_70", shape_of(6, 2, 16, 16, 70), {16}},
       {"window_256", shape_of(4, 1, 32, 32, 256), {32}, false, mx::float16},
       {"softcap", shape_of(4, 2, 32, 32, 0, 1.5f), {32}},
-      {"sinks", shape_of(4, 2, 32, 32, 40), {32}, false, mx::bfloat16, {}, 0,
+      {"sinks",
+       shape_of(4, 2, 32, 32, 40),
+       {32},
+       false,
+       mx::bfloat16,
+       {},
+       0,
        true},
       {"q8", shape_of(4, 2, 64, 64), {64}, false, mx::float32, eight, 0},
       {"q4", shape_of(4, 2, 32, 32), {32}, false, mx::bfloat16, four, 256},
-      {"q8_latent", shape_of(5, 1, 192, 128), {128, 64}, true, mx::bfloat16,
-       eight, 256},
-      {"q8_latent_plain_rope", shape_of(5, 1, 144, 128), {128, 16}, true,
-       mx::float16, eight, 0},
-      {"q8_across_heads", shape_of(8, 8, 80, 80, 50, 4.0f), {80}, false,
-       mx::float32, wide, 256, true},
-      {"q4_window", shape_of(4, 2, 32, 32, 100), {32}, false, mx::float16,
-       four, 0},
+      {"q8_latent",
+       shape_of(5, 1, 192, 128),
+       {128, 64},
+       true,
+       mx::bfloat16,
+       eight,
+       256},
+      {"q8_latent_plain_rope",
+       shape_of(5, 1, 144, 128),
+       {128, 16},
+       true,
+       mx::float16,
+       eight,
+       0},
+      {"q8_across_heads",
+       shape_of(8, 8, 80, 80, 50, 4.0f),
+       {80},
+       false,
+       mx::float32,
+       wide,
+       256,
+       true},
+      {"q4_window",
+       shape_of(4, 2, 32, 32, 100),
+       {32},
+       false,
+       mx::float16,
+       four,
+       0},
   };
   return all;
 }
@@ -139,7 +163,12 @@ TEST(AttentionKindsBits, DoNotDependOnCutsOfLongContexts) {
            {"window", shape_of(6, 2, 32, 32, 1100), {32}},
            {"short", shape_of(6, 2, 32, 32, 20), {32}},
            {"latent", shape_of(20, 1, 48, 32), {32, 16}, true, mx::bfloat16},
-           {"q8", shape_of(4, 1, 64, 64), {64}, true, mx::float32, eight,
+           {"q8",
+            shape_of(4, 1, 64, 64),
+            {64},
+            true,
+            mx::float32,
+            eight,
             1024}}) {
     SCOPED_TRACE(kind.name);
     const AttentionSequence s(kind, 2200, 10);
@@ -194,12 +223,11 @@ TEST(AttentionKindsBits, AKeyInTwoPartsIsAKey) {
   const AttentionKind two = {"two", shape_of(5, 1, 80, 64), {64, 16}, true};
   const AttentionSequence s(two, 200, 15);
   auto state = s.append_to(s.empty_state(s.blocks_end()), 0, 200);
-  const auto wide = mx::concatenate(
-      {state.keys[0].plain, state.keys[1].plain}, 1);
-  EXPECT_EQ(bytes_of(attention(s.queries(0, 200), {{.plain = wide, .dim = 80}},
-                               state.keys[0],
-                               test_support::one_span(0, 200, s.table(0)),
-                               two.shape)),
+  const auto wide =
+      mx::concatenate({state.keys[0].plain, state.keys[1].plain}, 1);
+  EXPECT_EQ(bytes_of(attention(
+                s.queries(0, 200), {{.plain = wide, .dim = 80}}, state.keys[0],
+                test_support::one_span(0, 200, s.table(0)), two.shape)),
             bytes_of(s.attend(0, 200)));
 }
 

@@ -59,8 +59,8 @@ AttentionSequence::Family AttentionSequence::make_family(
   const int width = kind_.shape.kv_heads * dim;
   Family f;
   f.dim = dim;
-  f.rows = rounded(random_floats(std::size_t(length_) * width, seed),
-                   kind_.dtype);
+  f.rows =
+      rounded(random_floats(std::size_t(length_) * width, seed), kind_.dtype);
   f.stored = f.rows;
   if (!kind_.codec || !can_quantize(kind_.shape.kv_heads, dim, *kind_.codec))
     return f;
@@ -145,8 +145,7 @@ AttentionSequence::State AttentionSequence::append_to(const State& state,
     const Family& f = !kind_.latent ? families_[i]
                       : i == 0      ? families_.back()
                                     : families_[i - 1];
-    next.keys.push_back(
-        append(state.keys[i], rows_of(f, start, count), batch));
+    next.keys.push_back(append(state.keys[i], rows_of(f, start, count), batch));
   }
   for (const StateRows& rows : state.values)
     next.values.push_back(
@@ -170,8 +169,7 @@ array AttentionSequence::attend(int start, int count) const {
 
 array AttentionSequence::attend_plain(int start, int count) const {
   const State state = state_of(start, count);
-  return plain::attention(queries(start, count), state.keys,
-                          state.value_rows(),
+  return plain::attention(queries(start, count), state.keys, state.value_rows(),
                           one_span(start, count, table(start)), kind_.shape,
                           sinks());
 }

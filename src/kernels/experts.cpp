@@ -36,10 +36,10 @@ class ExpertMatmul : public cpu::HostPrimitive {
     task.x = rows.data;
     task.x_row_bytes = rows.row_bytes;
     task.type = element_type(x.dtype());
-    task.w = bits_ == 0 ? expert_matrices(inputs[2])
-                        : expert_matrices(QuantizedExperts{
-                              inputs[2], inputs[3], inputs[4], group_size_,
-                              bits_});
+    task.w = bits_ == 0
+                 ? expert_matrices(inputs[2])
+                 : expert_matrices(QuantizedExperts{
+                       inputs[2], inputs[3], inputs[4], group_size_, bits_});
     task.ids = id_rows.data;
     task.id_row_bytes = id_rows.row_bytes;
     task.slots_per_token = ids.shape(1);

@@ -180,9 +180,9 @@ TEST(ExpertMatmul, AgreesWithThePlainComposition) {
 // Gate and up of each expert on one another, as some checkpoints have them.
 TEST(ExpertMatmul, TakesPartsOfFusedMatrices) {
   RandomArrays random;
-  const array fused = mx::reshape(random.floats(kExperts * 2 * kRows, 64,
-                                                mx::bfloat16),
-                                  {kExperts, 2 * kRows, 64});
+  const array fused =
+      mx::reshape(random.floats(kExperts * 2 * kRows, 64, mx::bfloat16),
+                  {kExperts, 2 * kRows, 64});
   const array up = mx::slice(fused, {0, kRows, 0}, {kExperts, 2 * kRows, 64});
   const array x = random.floats(5, 64, mx::float32);
   const array ids = id_array(random_ids(5, 2), 5);
@@ -241,9 +241,9 @@ TEST(ExpertMatmul, RefusesWhatDoesNotFit) {
 TEST(ExpertSum, IsTheChainOverAscendingSlots) {
   constexpr int kTokens = 9, kChoices = 4, kDim = 37;
   for (auto type : kFloats) {
-    const array y = make_array(
-        random_floats(std::size_t{kTokens} * kChoices * kDim, 1),
-        {kTokens * kChoices, kDim}, type);
+    const array y =
+        make_array(random_floats(std::size_t{kTokens} * kChoices * kDim, 1),
+                   {kTokens * kChoices, kDim}, type);
     const array weights = make_array(
         random_floats(std::size_t{kTokens} * kChoices, 2), {kTokens, kChoices});
     const auto rows = values_of(y), w = values_of(weights);
@@ -257,9 +257,8 @@ TEST(ExpertSum, IsTheChainOverAscendingSlots) {
         want.push_back(total);
       }
     const auto rounded = bytes_of(make_array(want, {kTokens, kDim}, type));
-    test_support::with_every_isa([&] {
-      EXPECT_TRUE(bytes_of(expert_sum(y, weights)) == rounded);
-    });
+    test_support::with_every_isa(
+        [&] { EXPECT_TRUE(bytes_of(expert_sum(y, weights)) == rounded); });
     const auto plain = values_of(plain::expert_sum(y, weights));
     for (std::size_t i = 0; i < want.size(); ++i)
       EXPECT_NEAR(plain[i], want[i], 4 * (rounding(type) + 8 * 0x1p-24));

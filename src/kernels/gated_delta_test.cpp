@@ -133,8 +133,7 @@ TEST(GatedDelta, IsTheRuleWithinBounds) {
       const auto out = gated_delta(in, pool, slot_spans({{90, -1, 1}}), s);
       EXPECT_EQ(out.rows.dtype(), dtype);
       const Exact exact = exact_rule(in, s);
-      expect_near(out.rows, exact.rows,
-                  bound_of(s, 90) + 2 * rounding(dtype));
+      expect_near(out.rows, exact.rows, bound_of(s, 90) + 2 * rounding(dtype));
       expect_near(mx::slice(out.pool, {1, 0}, {2, state_size(s)}), exact.state,
                   bound_of(s, 90));
     }
@@ -163,13 +162,11 @@ TEST(GatedDelta, GoesOnFromAStateAsTheChunkedFormDoes) {
       .pool.eval();
   const auto state = mx::reshape(
       mx::slice(pool, {2, 0}, {3, state_size(kShape)}), {state_size(kShape)});
-  const auto plain =
-      plain::gated_delta(rows_of(in, 23, 70), state, kShape, 64);
-  const auto ours = gated_delta(rows_of(in, 23, 70), pool,
-                                slot_spans({{47, 2, 0}}), kShape);
+  const auto plain = plain::gated_delta(rows_of(in, 23, 70), state, kShape, 64);
+  const auto ours =
+      gated_delta(rows_of(in, 23, 70), pool, slot_spans({{47, 2, 0}}), kShape);
   const auto want = values_of(plain.rows);
-  expect_near(ours.rows, {want.begin(), want.end()},
-              10 * bound_of(kShape, 70));
+  expect_near(ours.rows, {want.begin(), want.end()}, 10 * bound_of(kShape, 70));
 }
 
 // The chains that delta_task.h promises, one by one. Without decay, as e^0 is
@@ -267,10 +264,9 @@ TEST(GatedDeltaBits, DoNotDependOnTheCompany) {
   gated_delta(rows_of(in, 0, 10), alone, slot_spans({{10, -1, 4}}), kShape)
       .pool.eval();
   // Two go on from one state, one begins, one has no rows.
-  const auto together =
-      gated_delta(in, pool,
-                  slot_spans({{17, 4, 1}, {1, -1, 0}, {0, 4, 7}, {42, 4, 6}}),
-                  kShape);
+  const auto together = gated_delta(
+      in, pool, slot_spans({{17, 4, 1}, {1, -1, 0}, {0, 4, 7}, {42, 4, 6}}),
+      kShape);
   const struct {
     int begin, end, from, to;
   } spans[] = {{0, 17, 4, 1}, {17, 18, -1, 0}, {18, 60, 4, 6}};
@@ -297,8 +293,8 @@ TEST(GatedDelta, WritesItsSlotAndNoOther) {
   EXPECT_EQ(out.pool.data<char>(), address);
   EXPECT_EQ(pool.data<char>(), address);
   for (int slot = 0; slot < 4; ++slot)
-    for (float x : values_of(
-             mx::slice(pool, {slot, 0}, {slot + 1, state_size(kShape)})))
+    for (float x :
+         values_of(mx::slice(pool, {slot, 0}, {slot + 1, state_size(kShape)})))
       ASSERT_EQ(std::isnan(x), slot != 2) << slot;
   // Without a slot to go to nothing is written.
   const auto before = bytes_of(pool);
@@ -339,9 +335,9 @@ TEST(GatedDelta, AFailedStepLeavesWhatItStartedFrom) {
 TEST(GatedDelta, TakesViews) {
   const DeltaShape shape = {2, 16, 16};
   const auto in = random_inputs(6, shape);
-  const auto want = bytes_of(gated_delta(in, nan_pool(1, shape),
-                                         slot_spans({{6, -1, 0}}), shape)
-                                 .rows);
+  const auto want = bytes_of(
+      gated_delta(in, nan_pool(1, shape), slot_spans({{6, -1, 0}}), shape)
+          .rows);
   const auto all = mx::concatenate({in.q, in.k, in.v}, 1);
   const auto part = [&](int i) {
     return mx::slice(all, {0, 32 * i}, {6, 32 * (i + 1)});
@@ -390,8 +386,8 @@ TEST(DecayGate, IsExactWithinBounds) {
   constexpr int kHeads = 3, kDim = 20, kRows = 7;
   const auto x_values = random_floats(kRows * kHeads * kDim, 1);
   for (auto dtype : {mx::float32, mx::bfloat16, mx::float16})
-    for (std::optional<float> bound : {std::optional<float>(-5.0f),
-                                       std::optional<float>()}) {
+    for (std::optional<float> bound :
+         {std::optional<float>(-5.0f), std::optional<float>()}) {
       auto large = x_values;
       for (float& x : large) x *= 8;
       const auto x = make_array(large, {kRows, kHeads * kDim}, dtype);
@@ -401,8 +397,7 @@ TEST(DecayGate, IsExactWithinBounds) {
       const auto out = decay_gate(x, rate, bias, bound);
       ASSERT_EQ(out.dtype(), mx::float32);
       const auto got = values_of(out), in = values_of(x), b = values_of(bias);
-      const auto plain =
-          values_of(plain::decay_gate(x, rate, bias, bound));
+      const auto plain = values_of(plain::decay_gate(x, rate, bias, bound));
       const auto rates = values_of(rate);
       for (std::size_t i = 0; i < got.size(); ++i) {
         const auto d = i % (kHeads * kDim);

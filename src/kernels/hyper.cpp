@@ -21,9 +21,10 @@ int mix_size(int streams) {
 // The D of `count` streams.
 int check_streams(const char* op, const array& streams, int count) {
   if (count < 1 || count > cpu::kHyperStreams)
-    throw std::invalid_argument(fmt::format("[{}] {} streams; 1 to {} are "
-                                            "possible",
-                                            op, count, cpu::kHyperStreams));
+    throw std::invalid_argument(
+        fmt::format("[{}] {} streams; 1 to {} are "
+                    "possible",
+                    op, count, cpu::kHyperStreams));
   if (streams.ndim() != 2 || streams.shape(1) == 0 ||
       streams.shape(1) % count != 0 || !is_float(streams.dtype()))
     throw std::invalid_argument(fmt::format(
@@ -70,10 +71,10 @@ HyperInput hyper_in(const array& streams, const HyperWeights& w) {
                           .iterations = w.iterations},
                          {streams, product, w.base, w.scale},
                          {streams.shape(0), mix_size(w.streams), mx::float32});
-  return {cpu::row_operation(cpu::kHyperIn, {.terms = w.streams},
-                             {streams, mix},
-                             {streams.shape(0), dim, streams.dtype()}),
-          mix};
+  return {
+      cpu::row_operation(cpu::kHyperIn, {.terms = w.streams}, {streams, mix},
+                         {streams.shape(0), dim, streams.dtype()}),
+      mix};
 }
 
 array hyper_out(const array& streams, const array& y, const array& mix) {

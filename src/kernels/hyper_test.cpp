@@ -192,8 +192,7 @@ TEST(HyperMean, EqualsItsPlainComposition) {
 std::vector<std::uint8_t> site(const array& x, const HyperWeights& w) {
   const auto in = hyper_in(x, w);
   const auto out = hyper_out(x, in.u, in.mix);
-  return bytes_of(
-      mx::concatenate({out, hyper_mean(out, w.streams)}, 1));
+  return bytes_of(mx::concatenate({out, hyper_mean(out, w.streams)}, 1));
 }
 
 TEST(HyperBits, DoNotDependOnTheCompanyThreadsOrInstructionSet) {

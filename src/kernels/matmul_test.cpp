@@ -223,9 +223,9 @@ TEST(MatmulBits, OfManyRows) {
 // A router's logits stay float32 behind activations of 16 bits.
 TEST(Matmul, RoundsToTheTypeThatIsAskedFor) {
   RandomArrays random;
-  for (const Weights& w : {dense_weights(random, 31, 128, mx::bfloat16),
-                           quantized_weights(random, 31, 128, 4, 64,
-                                             mx::bfloat16)})
+  for (const Weights& w :
+       {dense_weights(random, 31, 128, mx::bfloat16),
+        quantized_weights(random, 31, 128, 4, 64, mx::bfloat16)})
     for (int rows : {1, 9})
       for (auto type : kFloats)
         for (auto out : kFloats) {

@@ -32,8 +32,8 @@ int check_weight(const char* op, const array& x, const array& weight) {
 void check_like(const char* op, const array& x, const array& y,
                 const char* what) {
   if (x.shape() != y.shape() || x.dtype() != y.dtype())
-    throw std::invalid_argument(fmt::format(
-        "[{}] the {} must have x's shape and dtype", op, what));
+    throw std::invalid_argument(
+        fmt::format("[{}] the {} must have x's shape and dtype", op, what));
 }
 
 }  // namespace
@@ -69,8 +69,7 @@ array layer_norm(const array& x, const array& weight, const array& bias,
     throw std::invalid_argument(
         "[layer_norm] weight and bias must have one shape");
   if (!cpu::on_cpu()) return plain::layer_norm(x, weight, bias, eps);
-  return cpu::row_operation(cpu::kLayerNorm,
-                            {.eps = eps, .head_dim = head_dim},
+  return cpu::row_operation(cpu::kLayerNorm, {.eps = eps, .head_dim = head_dim},
                             {x, weight, bias});
 }
 

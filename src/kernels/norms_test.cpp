@@ -175,9 +175,9 @@ TEST(Norms, RefuseWhatDoesNotFit) {
   EXPECT_THROW(l2_norm(in.x, 7, 1, 1), std::invalid_argument);
   EXPECT_THROW(gated_rms_norm(in.x, short_weight, in.gate, 1),
                std::invalid_argument);
-  EXPECT_THROW(gated_rms_norm(in.x, in.weight,
-                              mx::astype(in.gate, mx::float16), 1),
-               std::invalid_argument);
+  EXPECT_THROW(
+      gated_rms_norm(in.x, in.weight, mx::astype(in.gate, mx::float16), 1),
+      std::invalid_argument);
   EXPECT_THROW(layer_norm(in.x, in.weight, short_weight, 1),
                std::invalid_argument);
 }

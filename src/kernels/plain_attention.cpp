@@ -69,8 +69,7 @@ array attend_span(const array& q, const std::vector<StateRows>& keys,
     scores = mx::multiply(c, mx::tanh(mx::divide(scores, c)));
   }
   const auto weights = weigh(
-      mx::where(mask, scores,
-                array(-std::numeric_limits<float>::infinity())),
+      mx::where(mask, scores, array(-std::numeric_limits<float>::infinity())),
       sinks);
   const auto mixed = mx::matmul(weights, mx::expand_dims(v, 1));
   return mx::astype(mx::reshape(mx::transpose(mixed, {2, 0, 1, 3}),

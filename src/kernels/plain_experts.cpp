@@ -70,10 +70,9 @@ array expert_matmul(const array& x, const QuantizedExperts& w,
 
 array expert_sum(const array& y, const array& weights) {
   const int tokens = weights.shape(0), choices = weights.shape(1);
-  const auto terms =
-      mx::multiply(mx::reshape(mx::astype(y, mx::float32),
-                               {tokens, choices, y.shape(1)}),
-                   mx::expand_dims(weights, -1));
+  const auto terms = mx::multiply(
+      mx::reshape(mx::astype(y, mx::float32), {tokens, choices, y.shape(1)}),
+      mx::expand_dims(weights, -1));
   return mx::astype(mx::sum(terms, 1), y.dtype());
 }
 
@@ -85,14 +84,13 @@ Routing route(const array& logits, const RoutingRule& rule,
   const auto scores = rule.score == RoutingRule::Score::sigmoid
                           ? mx::sigmoid(wide)
                           : mx::softmax(wide, -1);
-  auto choice =
-      bias ? mx::add(scores, mx::astype(*bias, mx::float32)) : scores;
+  auto choice = bias ? mx::add(scores, mx::astype(*bias, mx::float32)) : scores;
   if (rule.groups > rule.groups_kept) {
-    const auto kept = best_of(group_scores(choice, rule.groups),
-                              rule.groups_kept);
-    const auto allowed = mx::put_along_axis(
-        mx::zeros({tokens, rule.groups}), kept,
-        mx::ones({tokens, rule.groups_kept}), -1);
+    const auto kept =
+        best_of(group_scores(choice, rule.groups), rule.groups_kept);
+    const auto allowed =
+        mx::put_along_axis(mx::zeros({tokens, rule.groups}), kept,
+                           mx::ones({tokens, rule.groups_kept}), -1);
     const auto of_experts = mx::repeat(allowed, experts / rule.groups, -1);
     choice = mx::where(mx::greater(of_experts, array(0.0f)), choice,
                        array(-std::numeric_limits<float>::infinity()));
@@ -100,8 +98,8 @@ Routing route(const array& logits, const RoutingRule& rule,
   const auto ids = best_of(choice, rule.top_k);
   auto weights = mx::take_along_axis(scores, ids, -1);
   if (rule.normalize)
-    weights = mx::divide(
-        weights, mx::add(mx::sum(weights, -1, true), array(1e-20f)));
+    weights =
+        mx::divide(weights, mx::add(mx::sum(weights, -1, true), array(1e-20f)));
   weights = mx::multiply(weights, array(rule.scale));
   if (expert_scale)
     weights = mx::multiply(

@@ -44,8 +44,8 @@ HyperInput hyper_in(const array& streams, const HyperWeights& w) {
       mx::add(mx::sigmoid(logits(m, w, 0, 0, s)), array(w.mix_eps));
   const auto post =
       mx::multiply(array(2.0f), mx::sigmoid(logits(m, w, 1, s, 2 * s)));
-  const auto c_logits = mx::reshape(logits(m, w, 2, 2 * s, s * (2 + s)),
-                                    {tokens, s, s});
+  const auto c_logits =
+      mx::reshape(logits(m, w, 2, 2 * s, s * (2 + s)), {tokens, s, s});
   auto c = mx::add(mx::softmax(c_logits, -1), array(w.mix_eps));
   c = balanced(c, 1, w.mix_eps);
   for (int i = 1; i < w.iterations; ++i)

@@ -19,8 +19,7 @@ array wide(const array& x) {
 array by_head(const array& x, int begin, int end, int heads) {
   const int dim = x.shape(1) / heads;
   const auto rows = mx::slice(wide(x), {begin, 0}, {end, x.shape(1)});
-  return mx::transpose(mx::reshape(rows, {end - begin, heads, dim}),
-                       {1, 0, 2});
+  return mx::transpose(mx::reshape(rows, {end - begin, heads, dim}), {1, 0, 2});
 }
 
 // [heads, rows, dim] back to [rows, heads * dim].
@@ -63,35 +62,33 @@ array inverse_of_one_plus(const array& n) {
 // The difference is taken first: e^-G alone would overflow.
 array decay_between(const array& total, bool with_itself) {
   const int tokens = total.shape(1);
-  const auto difference = mx::subtract(mx::expand_dims(total, 2),
-                                       mx::expand_dims(total, 1));
-  const auto mask = mx::reshape(
-      mx::tril(mx::ones({tokens, tokens}), with_itself ? 0 : -1),
-      {1, tokens, tokens, 1});
+  const auto difference =
+      mx::subtract(mx::expand_dims(total, 2), mx::expand_dims(total, 1));
+  const auto mask =
+      mx::reshape(mx::tril(mx::ones({tokens, tokens}), with_itself ? 0 : -1),
+                  {1, tokens, tokens, 1});
   return mx::exp(mx::where(mx::greater(mask, array(0.0f)), difference,
                            array(-std::numeric_limits<float>::infinity())));
 }
 
 // Σ_d a_t[d] b_s[d] between[t, s, d]: [heads, t, s].
 array products_between(const array& a, const array& b, const array& between) {
-  return mx::sum(mx::multiply(mx::multiply(mx::expand_dims(a, 2),
-                                           mx::expand_dims(b, 1)),
-                              between),
-                 -1);
+  return mx::sum(
+      mx::multiply(mx::multiply(mx::expand_dims(a, 2), mx::expand_dims(b, 1)),
+                   between),
+      -1);
 }
 
 // One chunk: its result [heads, tokens, value_dim]; state goes on.
 array delta_chunk(const Tokens& in, array& state) {
   const auto total = mx::cumsum(in.log_decay, 1);
   const auto since_start = mx::exp(total);
-  const auto strict =
-      products_between(in.k, in.k, decay_between(total, false));
+  const auto strict = products_between(in.k, in.k, decay_between(total, false));
   const auto upto = products_between(in.q, in.k, decay_between(total, true));
-  const auto known =
-      mx::matmul(mx::multiply(since_start, in.k), state);
-  const auto delta = mx::matmul(
-      inverse_of_one_plus(mx::multiply(in.beta, strict)),
-      mx::multiply(in.beta, mx::subtract(in.v, known)));
+  const auto known = mx::matmul(mx::multiply(since_start, in.k), state);
+  const auto delta =
+      mx::matmul(inverse_of_one_plus(mx::multiply(in.beta, strict)),
+                 mx::multiply(in.beta, mx::subtract(in.v, known)));
   const auto result =
       mx::add(mx::matmul(mx::multiply(since_start, in.q), state),
               mx::matmul(upto, delta));
@@ -132,8 +129,8 @@ Carried short_conv(const array& x, const array& weight, const array& tail,
 Carried gated_delta(const DeltaInputs& inputs, const array& state,
                     const DeltaShape& shape, int chunk) {
   const int tokens = inputs.q.shape(0);
-  auto carried = mx::reshape(
-      state, {shape.heads, shape.key_dim, shape.value_dim});
+  auto carried =
+      mx::reshape(state, {shape.heads, shape.key_dim, shape.value_dim});
   std::vector<array> rows;
   for (int begin = 0; begin < tokens; begin += chunk) {
     const int end = std::min(tokens, begin + chunk);
@@ -148,8 +145,8 @@ Carried gated_delta(const DeltaInputs& inputs, const array& state,
 array decay_gate(const array& x, const array& log_rate, const array& bias,
                  std::optional<float> lower_bound) {
   const int heads = log_rate.shape(0), dim = x.shape(1) / heads;
-  const auto sum = mx::reshape(mx::add(wide(x), wide(bias)),
-                               {x.shape(0), heads, dim});
+  const auto sum =
+      mx::reshape(mx::add(wide(x), wide(bias)), {x.shape(0), heads, dim});
   const auto rate = mx::reshape(mx::exp(log_rate), {1, heads, 1});
   const auto decay =
       lower_bound

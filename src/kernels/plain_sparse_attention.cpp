@@ -33,8 +33,8 @@ array pool_scores(const IndexQueries& index, const array& keys,
   const auto queries =
       mx::reshape(mx::astype(row_range(index.queries, span), mx::float32),
                   {span.row_count, s.heads, s.dim});
-  const auto products = mx::multiply(mx::matmul(queries, mx::transpose(keys)),
-                                     array(s.scale));
+  const auto products =
+      mx::multiply(mx::matmul(queries, mx::transpose(keys)), array(s.scale));
   const auto weights = mx::expand_dims(row_range(index.weights, span), 2);
   return mx::sum(mx::multiply(weights, mx::maximum(products, array(0.0f))), 1);
 }
@@ -44,19 +44,17 @@ array pool_scores(const IndexQueries& index, const array& keys,
 array choose(const array& scores, const array& visible, int keep) {
   const int pools = scores.shape(1);
   if (pools <= keep) return visible;
-  const auto live =
-      mx::where(visible, scores,
-                array(-std::numeric_limits<float>::infinity()));
+  const auto live = mx::where(visible, scores,
+                              array(-std::numeric_limits<float>::infinity()));
   const auto sorted = mx::sort(live, 1);
-  const auto last = mx::slice(sorted, {0, pools - keep},
-                              {scores.shape(0), pools - keep + 1});
+  const auto last =
+      mx::slice(sorted, {0, pools - keep}, {scores.shape(0), pools - keep + 1});
   const auto better = mx::greater(live, last);
   const auto equal = mx::astype(mx::equal(live, last), mx::int32);
   const auto room = mx::subtract(
       array(keep), mx::sum(mx::astype(better, mx::int32), 1, true));
-  const auto among =
-      mx::logical_and(mx::astype(equal, mx::bool_),
-                      mx::less_equal(mx::cumsum(equal, 1), room));
+  const auto among = mx::logical_and(
+      mx::astype(equal, mx::bool_), mx::less_equal(mx::cumsum(equal, 1), room));
   return mx::logical_and(visible, mx::logical_or(better, among));
 }
 
@@ -72,14 +70,14 @@ array selected_mask(const IndexQueries& index, const array& pooled,
                   {span.row_count, 1});
   const auto complete =
       mx::floor_divide(mx::add(query, array(1)), array(s.pool));
-  const auto visible = mx::less(
-      mx::reshape(mx::arange(pools, mx::int32), {1, pools}), complete);
+  const auto visible =
+      mx::less(mx::reshape(mx::arange(pools, mx::int32), {1, pools}), complete);
   const auto scores =
       pool_scores(index, gather_pooled(pooled, span, s.pool), span, s);
   const auto chosen =
       mx::repeat(choose(scores, visible, s.budget / s.pool), s.pool, 1);
-  const auto rest = mx::zeros(
-      {span.row_count, positions - pools * s.pool}, mx::bool_);
+  const auto rest =
+      mx::zeros({span.row_count, positions - pools * s.pool}, mx::bool_);
   const auto tail = mx::greater_equal(
       mx::reshape(mx::arange(positions, mx::int32), {1, positions}),
       mx::multiply(complete, array(s.pool)));
@@ -95,10 +93,10 @@ array pool_index(const array& keys, const array& gates, const array& ape) {
   const auto logits =
       mx::add(mx::reshape(mx::astype(gates, mx::float32), pools),
               mx::astype(ape, mx::float32));
-  const auto mixed = mx::sum(
-      mx::multiply(mx::softmax(logits, 1),
-                   mx::reshape(mx::astype(keys, mx::float32), pools)),
-      1);
+  const auto mixed =
+      mx::sum(mx::multiply(mx::softmax(logits, 1),
+                           mx::reshape(mx::astype(keys, mx::float32), pools)),
+              1);
   return mx::astype(mixed, keys.dtype());
 }
 
@@ -112,8 +110,7 @@ array sparse_attention(const array& q, const std::vector<StateRows>& keys,
     if (span.row_count > 0)
       parts.push_back(attend_span(
           q, keys, values, span, shape,
-          selected_mask(index, pools.pooled, span, index_shape),
-          std::nullopt));
+          selected_mask(index, pools.pooled, span, index_shape), std::nullopt));
   if (parts.empty())
     return mx::zeros({q.shape(0), shape.heads * shape.values()}, q.dtype());
   return mx::concatenate(parts, 0);

@@ -56,17 +56,15 @@ array gather_state(const StateRows& state, const RaggedSpan& span, int first,
       mx::reshape(mx::arange(positions, mx::int32), {positions, 1});
   auto rows = mx::astype(take_blocks(state.plain, table), mx::float32);
   if (state.quantized)
-    rows = mx::where(
-        mx::less(position, array(state.quantized_from)), rows,
-        dequantize_rows(take_blocks(*state.quantized, table), width,
-                        state.plain.dtype(), state.codec));
+    rows = mx::where(mx::less(position, array(state.quantized_from)), rows,
+                     dequantize_rows(take_blocks(*state.quantized, table),
+                                     width, state.plain.dtype(), state.codec));
   const auto live =
       mx::logical_and(mx::greater_equal(position, array(first)),
                       mx::less(position, array(span.length_after())));
-  return mx::transpose(
-      mx::reshape(mx::where(live, rows, array(0.0f)),
-                  {positions, heads, state.dim}),
-      {1, 0, 2});
+  return mx::transpose(mx::reshape(mx::where(live, rows, array(0.0f)),
+                                   {positions, heads, state.dim}),
+                       {1, 0, 2});
 }
 
 }  // namespace reprise::kernels::plain

@@ -38,8 +38,7 @@ class PoolIndex : public mlx::core::Primitive {
     const auto gates = cpu::row_view(inputs[3], stream());
     const auto ape = cpu::row_view(inputs[4], stream());
     const cpu::IndexRows rows = {
-        .pooling = {.type =
-                        cpu::element_type(inputs[0].dtype(), "pool_index"),
+        .pooling = {.type = cpu::element_type(inputs[0].dtype(), "pool_index"),
                     .pool = pool_,
                     .dim = dim_,
                     .ape = reinterpret_cast<const float*>(ape.data)},
@@ -169,12 +168,12 @@ IndexPools pool_index(const IndexPools& pools, const array& keys,
               pools.pooled.shape(0));
   if (!cpu::on_cpu())
     throw std::runtime_error("[pool_index] runs on the CPU only in this build");
-  auto outputs = array::make_arrays(
-      {pools.pooled.shape(), pools.partial.shape()},
-      {pools.pooled.dtype(), pools.partial.dtype()},
-      std::make_shared<PoolIndex>(batch, pool, ape.shape(1)),
-      {pools.pooled, pools.partial, keys, gates,
-       mlx::core::astype(ape, mlx::core::float32)});
+  auto outputs =
+      array::make_arrays({pools.pooled.shape(), pools.partial.shape()},
+                         {pools.pooled.dtype(), pools.partial.dtype()},
+                         std::make_shared<PoolIndex>(batch, pool, ape.shape(1)),
+                         {pools.pooled, pools.partial, keys, gates,
+                          mlx::core::astype(ape, mlx::core::float32)});
   return {outputs[0], outputs[1]};
 }
 

@@ -33,12 +33,9 @@ struct Kind {
   mx::Dtype dtype;
 };
 
-const std::vector<Kind> kKinds = {{4, 32, mx::float32},
-                                  {4, 128, mx::bfloat16},
-                                  {16, 20, mx::float16},
-                                  {2, 7, mx::bfloat16},
-                                  {1, 16, mx::float32},
-                                  {256, 16, mx::float32}};
+const std::vector<Kind> kKinds = {
+    {4, 32, mx::float32}, {4, 128, mx::bfloat16}, {16, 20, mx::float16},
+    {2, 7, mx::bfloat16}, {1, 16, mx::float32},   {256, 16, mx::float32}};
 
 // Index rows of one sequence, and pools for them.
 class Index {
@@ -52,9 +49,8 @@ class Index {
 
   IndexPools empty(int blocks = 8) const {
     const auto nan = [&](int rows, int columns) {
-      return make_array(
-          std::vector<float>(std::size_t(rows) * columns, kNan),
-          {rows, columns}, kind_.dtype);
+      return make_array(std::vector<float>(std::size_t(rows) * columns, kNan),
+                        {rows, columns}, kind_.dtype);
     };
     return {nan(blocks * kBlockTokens / kind_.pool, kind_.dim),
             nan(6, (kind_.pool - 1) * 2 * kind_.dim)};
@@ -109,8 +105,8 @@ class Index {
   Bytes partial(const IndexPools& pools, int slot, int length) const {
     const int rows = length % kind_.pool;
     if (rows == 0) return {};
-    return bytes_of(mx::slice(pools.partial, {slot, 0},
-                              {slot + 1, rows * 2 * kind_.dim}));
+    return bytes_of(
+        mx::slice(pools.partial, {slot, 0}, {slot + 1, rows * 2 * kind_.dim}));
   }
 
   array whole(const array& a, int pools) const {
@@ -174,8 +170,8 @@ TEST(PoolIndex, IsExactWithinBounds) {
     for (int p = 0; p < 600 / kind.pool; ++p) {
       const int row =
           (std::vector{5, 2, 7})[p / in_block] * in_block + p % in_block;
-      const auto v = values_of(
-          mx::slice(pools.pooled, {row, 0}, {row + 1, kind.dim}));
+      const auto v =
+          values_of(mx::slice(pools.pooled, {row, 0}, {row + 1, kind.dim}));
       rows.insert(rows.end(), v.begin(), v.end());
     }
     ASSERT_EQ(int(rows.size()), 600 / kind.pool * kind.dim);
@@ -207,8 +203,9 @@ TEST(PoolIndexBits, DoNotDependOnCutsThreadsOrInstructionSet) {
       EXPECT_TRUE(index.run(cuts) == once);
     with_every_isa([&] {
       for (int threads : {1, 2})
-        with_threads(threads,
-                     [&] { EXPECT_TRUE(index.run({0, 37, 599}) == once); });
+        with_threads(threads, [&] {
+          EXPECT_TRUE(index.run({0, 37, 599}) == once);
+        });
     });
   }
 }
@@ -290,11 +287,11 @@ TEST(PoolIndex, RefusesWhatDoesNotFit) {
   add_span(batch, 4, 1, {0});
   batch.spans[1].slot_from = 1;
   fails(batch);
-  EXPECT_THROW(pool_index(pools, index.keys(), index.gates(),
-                          mx::zeros({3, 32}),
-                          std::make_shared<const RaggedBatch>(
-                              index.span(0, 100, -1, 1))),
-               std::invalid_argument);
+  EXPECT_THROW(
+      pool_index(
+          pools, index.keys(), index.gates(), mx::zeros({3, 32}),
+          std::make_shared<const RaggedBatch>(index.span(0, 100, -1, 1))),
+      std::invalid_argument);
   EXPECT_THROW(pool_index(pools, index.keys(),
                           mx::astype(index.gates(), mx::bfloat16), index.ape(),
                           std::make_shared<const RaggedBatch>(

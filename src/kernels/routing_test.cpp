@@ -45,10 +45,7 @@ const std::vector<Case> kCases = {
      288,
      {8, Score::sigmoid, true, 2.5f},
      true},
-    {"groups, as DeepSeek-V3",
-     64,
-     {6, Score::sigmoid, true, 2.5f, 8, 4},
-     true},
+    {"groups, as DeepSeek-V3", 64, {6, Score::sigmoid, true, 2.5f, 8, 4}, true},
     {"softmax, as Qwen3-MoE", 128, {8, Score::softmax, true}},
     {"softmax, per expert, as Gemma 4",
      128,
@@ -102,8 +99,8 @@ TEST(Route, EqualsItsPlainComposition) {
 TEST(Route, ChoosesByBiasAndWeighsWithoutIt) {
   const std::vector<float> z = {0.0f, 1.0f, 2.0f, -1.0f};
   const array bias = make_array({0.9f, 0.0f, -0.5f, 0.8f}, {4});
-  const Routing r = route(make_array(z, {1, 4}),
-                          {2, Score::sigmoid, true, 3.0f}, bias);
+  const Routing r =
+      route(make_array(z, {1, 4}), {2, Score::sigmoid, true, 3.0f}, bias);
   // 0.5 + 0.9, 0.731, 0.381, 0.269 + 0.8
   EXPECT_EQ(ints_of(r.ids), (std::vector<int>{0, 3}));
   const double p0 = 0.5, p3 = 1 / (1 + std::exp(1.0));
@@ -125,12 +122,10 @@ TEST(Route, KeepsToTheBestGroups) {
   // Group 1 has the two best experts together, group 2 the single best.
   const array logits =
       make_array({0, 1, 1, 0, 3, 3, -9, -9, 4, -9, -9, -9}, {1, 12});
-  EXPECT_EQ(
-      ints_of(route(logits, {3, Score::sigmoid, false, 1, 3, 1}).ids),
-      (std::vector<int>{4, 5, 6}));
-  EXPECT_EQ(
-      ints_of(route(logits, {3, Score::sigmoid, false, 1, 3, 2}).ids),
-      (std::vector<int>{4, 5, 1}));
+  EXPECT_EQ(ints_of(route(logits, {3, Score::sigmoid, false, 1, 3, 1}).ids),
+            (std::vector<int>{4, 5, 6}));
+  EXPECT_EQ(ints_of(route(logits, {3, Score::sigmoid, false, 1, 3, 2}).ids),
+            (std::vector<int>{4, 5, 1}));
 }
 
 TEST(Route, DoesNotDependOnTheCompanyOrThreadsOrInstructionSet) {
@@ -149,8 +144,8 @@ TEST(Route, DoesNotDependOnTheCompanyOrThreadsOrInstructionSet) {
     });
     for (int begin : {0, 3, 140})
       for (int count : {1, 10}) {
-        const Routing some = run(
-            c, mx::slice(logits, {begin, 0}, {begin + count, c.experts}));
+        const Routing some =
+            run(c, mx::slice(logits, {begin, 0}, {begin + count, c.experts}));
         EXPECT_EQ(bytes_of(some.ids), row_bytes_of(all.ids, begin, count));
         EXPECT_EQ(bytes_of(some.weights),
                   row_bytes_of(all.weights, begin, count));
@@ -180,8 +175,7 @@ TEST(Route, OfWhatIsNotANumber) {
     }
     EXPECT_TRUE(std::isnan(weights[0]));
     // Its sigmoid is an expert's own; a softmax has it in its sum.
-    EXPECT_EQ(std::isnan(weights[k]),
-              c.rule.score == Score::softmax);
+    EXPECT_EQ(std::isnan(weights[k]), c.rule.score == Score::softmax);
     EXPECT_FALSE(std::isnan(weights[2 * k]));
   }
 }

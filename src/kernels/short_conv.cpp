@@ -76,9 +76,9 @@ void check_shapes(const array& x, const array& weight, const array& pool) {
         channels));
   if (pool.ndim() != 2 || pool.shape(1) != (taps - 1) * channels ||
       pool.dtype() != x.dtype())
-    throw std::invalid_argument(fmt::format(
-        "[short_conv] the pool must be [slots, {}] of x's dtype",
-        (taps - 1) * channels));
+    throw std::invalid_argument(
+        fmt::format("[short_conv] the pool must be [slots, {}] of x's dtype",
+                    (taps - 1) * channels));
 }
 
 }  // namespace

@@ -80,8 +80,8 @@ TEST(ShortConv, EqualsItsPlainComposition) {
       const auto x = random_rows(9, 3, dtype);
       const auto tail = random_rows(kTaps - 1, 4, dtype);
       const auto weight = random_rows(kTaps, 5);
-      const auto pool = mx::contiguous(
-          mx::reshape(tail, {1, (kTaps - 1) * kChannels}));
+      const auto pool =
+          mx::contiguous(mx::reshape(tail, {1, (kTaps - 1) * kChannels}));
       const auto both = mx::contiguous(mx::concatenate({pool, pool}, 0));
       mx::eval(both);
       const auto ours =
@@ -214,9 +214,8 @@ TEST(ShortConv, RefusesWhatDoesNotFit) {
                std::invalid_argument);
   EXPECT_THROW(short_conv(x, random_rows(3, 1), pool, batch, true),
                std::invalid_argument);
-  EXPECT_THROW(
-      short_conv(x, weight, nan_pool(3, mx::bfloat16), batch, true),
-      std::invalid_argument);
+  EXPECT_THROW(short_conv(x, weight, nan_pool(3, mx::bfloat16), batch, true),
+               std::invalid_argument);
   EXPECT_THROW(short_conv(x, weight, pool, slot_spans({{4, 2, 2}}), true),
                std::invalid_argument);
   EXPECT_THROW(short_conv(x, weight, pool, slot_spans({{5, -1, 2}}), true),

@@ -108,8 +108,7 @@ array sparse_attention(const array& q, const std::vector<StateRows>& keys,
     return plain::sparse_attention(q, keys, values, index, pools, batch, shape,
                                    index_shape);
   std::vector<array> inputs;
-  cpu::AttentionOperands operands(q, keys, values, std::nullopt, shape,
-                                  inputs);
+  cpu::AttentionOperands operands(q, keys, values, std::nullopt, shape, inputs);
   inputs.insert(inputs.end(), {index.queries, index.weights, pools.pooled});
   return array({q.shape(0), shape.heads * shape.values()}, q.dtype(),
                std::make_shared<SparseAttention>(batch, std::move(operands),

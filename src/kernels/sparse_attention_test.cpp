@@ -55,7 +55,8 @@ const std::vector<SparseKind>& kinds() {
       {"half", latent(3, {20}, mx::float16), {8, 32, 16, 48, 0.2f}},
       {"single", latent(3, {16}), {2, 7, 1, 70, 0.3f}},
       {"odd_budget", latent(3, {16}), {2, 7, 4, 10, 0.3f}},
-      {"q8", latent(6, {64}, mx::bfloat16, RowCodec{8, 64}),
+      {"q8",
+       latent(6, {64}, mx::bfloat16, RowCodec{8, 64}),
        {4, 16, 4, 40, 0.25f}},
   };
   return all;
@@ -120,8 +121,7 @@ class SparseSequence {
   array with(const Op& op, int start, int count) const {
     const State state = state_of(start, count);
     return op(rows_.queries(start, count), state.rows.keys,
-              state.rows.value_rows(), index_queries(start, count),
-              state.pools,
+              state.rows.value_rows(), index_queries(start, count), state.pools,
               test_support::one_span(start, count, rows_.table(0)),
               kind_.attention.shape, kind_.index);
   }
@@ -143,11 +143,11 @@ class SparseSequence {
       for (int h = 0; h < s.heads; ++h) {
         double product = 0;
         for (int d = 0; d < s.dim; ++d)
-          product += double(queries_[(std::size_t(t) * s.heads + h) * s.dim +
-                                     d]) *
-                     keys[p * s.dim + d];
-        scores[p] += weights_[t * s.heads + h] *
-                     std::max(0.0, product * s.scale);
+          product +=
+              double(queries_[(std::size_t(t) * s.heads + h) * s.dim + d]) *
+              keys[p * s.dim + d];
+        scores[p] +=
+            weights_[t * s.heads + h] * std::max(0.0, product * s.scale);
       }
     std::vector<int> order(pools), positions;
     std::iota(order.begin(), order.end(), 0);
@@ -165,15 +165,15 @@ class SparseSequence {
     const auto got = values_of(out);
     const int row = kind_.attention.out_row();
     const auto dtype = kind_.attention.dtype;
-    const double half_ulp = dtype == mx::bfloat16   ? 0x1p-8
+    const double half_ulp = dtype == mx::bfloat16  ? 0x1p-8
                             : dtype == mx::float16 ? 0x1p-11
                                                    : 0;
     for (int r = 0; r < out.shape(0); ++r) {
       const auto want = rows_.exact_over(start + r, selected(start + r));
       for (int i = 0; i < row; ++i)
-        ASSERT_NEAR(got[std::size_t(r) * row + i], want.out[i],
-                    want.bound[i] +
-                        half_ulp * (std::abs(want.out[i]) + want.bound[i]))
+        ASSERT_NEAR(
+            got[std::size_t(r) * row + i], want.out[i],
+            want.bound[i] + half_ulp * (std::abs(want.out[i]) + want.bound[i]))
             << "position " << start + r << ", column " << i;
     }
   }
@@ -187,8 +187,7 @@ class SparseSequence {
                             float size) const {
     auto v = random_floats(std::size_t(rows) * columns, seed);
     for (float& x : v) x *= size;
-    return values_of(
-        make_array(v, {int(v.size())}, kind_.attention.dtype));
+    return values_of(make_array(v, {int(v.size())}, kind_.attention.dtype));
   }
   array part(const std::vector<float>& rows, int columns, int start,
              int count) const {
@@ -291,11 +290,11 @@ TEST_P(Sparse, RowsThatAreNotSelectedDoNotShow) {
         mx::full({batch.tokens, rows.dim},
                  std::numeric_limits<float>::quiet_NaN(), rows.plain.dtype()),
         spoil);
-  const auto out = sparse_attention(
-      s.rows().queries(299, 1), state.rows.keys, state.rows.value_rows(),
-      s.index_queries(299, 1), state.pools,
-      test_support::one_span(299, 1, table), s.kind().attention.shape,
-      s.kind().index);
+  const auto out =
+      sparse_attention(s.rows().queries(299, 1), state.rows.keys,
+                       state.rows.value_rows(), s.index_queries(299, 1),
+                       state.pools, test_support::one_span(299, 1, table),
+                       s.kind().attention.shape, s.kind().index);
   EXPECT_EQ(bytes_of(out), once);
 }
 
@@ -310,8 +309,7 @@ TEST(SparseBits, DoNotDependOnCutsOfLongContexts) {
   const auto all = s.attend(0, 2400);
   for (const auto& [start, count] :
        {std::pair(2399, 1), {2300, 100}, {1480, 40}, {2040, 20}})
-    ASSERT_EQ(bytes_of(s.attend(start, count)),
-              row_bytes_of(all, start, count))
+    ASSERT_EQ(bytes_of(s.attend(start, count)), row_bytes_of(all, start, count))
         << start;
   for (int threads : {1, 2, 3})
     with_threads(threads, [&] {

@@ -186,8 +186,8 @@ TEST(StateRows, WhatIsNotFiniteStaysVisible) {
                make_array(values, {1, 64}, mx::bfloat16), one_span(0, 1, {0}));
     evaluate(state);
     const auto read = values_of(plain::dequantize_rows(
-        mx::slice(*state.quantized, {0, 0}, {1, state.quantized->shape(1)}),
-        64, mx::bfloat16, codec));
+        mx::slice(*state.quantized, {0, 0}, {1, state.quantized->shape(1)}), 64,
+        mx::bfloat16, codec));
     for (int i = 0; i < 64; ++i) EXPECT_EQ(std::isnan(read[i]), i >= 32);
   }
 }
@@ -210,10 +210,8 @@ TEST(StateRows, RefuseWhatDoesNotFit) {
   const auto good = one_span(0, 2, {1});
   EXPECT_THROW(append(state, mx::astype(rows, mx::float16), good),
                std::invalid_argument);
-  EXPECT_THROW(append(state, rows, one_span(0, 3, {1})),
-               std::invalid_argument);
-  EXPECT_THROW(append(state, rows, one_span(0, 2, {2})),
-               std::invalid_argument);
+  EXPECT_THROW(append(state, rows, one_span(0, 3, {1})), std::invalid_argument);
+  EXPECT_THROW(append(state, rows, one_span(0, 2, {2})), std::invalid_argument);
   auto without_spans = *good;
   without_spans.spans.clear();
   EXPECT_THROW(

@@ -14,8 +14,7 @@ using nlohmann::json;
 GroupedHeads heads_of(const json& config, int hidden) {
   GroupedHeads shape;
   shape.heads = positive_setting(config, "num_attention_heads");
-  shape.kv_heads =
-      positive_setting(config, "num_key_value_heads", shape.heads);
+  shape.kv_heads = positive_setting(config, "num_key_value_heads", shape.heads);
   shape.head_dim = positive_setting(
       config, "head_dim", hidden >= shape.heads ? hidden / shape.heads : 1);
   require_heads(shape);

@@ -14,12 +14,12 @@ DenseLayer load_layer(const Checkpoint& checkpoint, const DecoderConfig& c,
   };
   return {.attention_norm = norm("input_layernorm.weight"),
           .mlp_norm = norm("post_attention_layernorm.weight"),
-          .attention = load_grouped_attention(
-              checkpoint, layer_name(index, "self_attn"),
-              {.shape = c.attention,
-               .hidden = c.hidden,
-               .head_norms = head_norms,
-               .norm_eps = c.norm_eps}),
+          .attention =
+              load_grouped_attention(checkpoint, layer_name(index, "self_attn"),
+                                     {.shape = c.attention,
+                                      .hidden = c.hidden,
+                                      .head_norms = head_norms,
+                                      .norm_eps = c.norm_eps}),
           .mlp = load_gated_mlp(checkpoint, layer_name(index, "mlp"), c.hidden,
                                 c.intermediate)};
 }
@@ -29,14 +29,13 @@ DenseLayer load_layer(const Checkpoint& checkpoint, const DecoderConfig& c,
 DenseDecoder load_dense_decoder(const Checkpoint& checkpoint,
                                 const DenseDecoderOptions& options) {
   const DecoderConfig config = decoder_config(checkpoint.config());
-  DenseDecoder result{
-      .config = config,
-      .dtype = options.dtype,
-      .ends = load_decoder_ends(checkpoint, config),
-      .frequencies = frequency_array(
-          load_rope_frequencies(checkpoint, config.attention.head_dim)),
-      .rope_interleaved = options.rope_interleaved,
-      .layers = {}};
+  DenseDecoder result{.config = config,
+                      .dtype = options.dtype,
+                      .ends = load_decoder_ends(checkpoint, config),
+                      .frequencies = frequency_array(load_rope_frequencies(
+                          checkpoint, config.attention.head_dim)),
+                      .rope_interleaved = options.rope_interleaved,
+                      .layers = {}};
   for (int i = 0; i < config.layers; ++i)
     result.layers.push_back(
         load_layer(checkpoint, config, options.head_norms, i));

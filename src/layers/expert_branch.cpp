@@ -37,10 +37,9 @@ mx::array with_experts(const mx::array& mlp, const mx::array& x,
   };
   const auto seen = kernels::scale(norm(x, branch.router_norm),
                                    1 / std::sqrt(float(x.shape(1))));
-  const auto routing =
-      kernels::route(router_logits(seen, branch.router),
-                     {.top_k = branch.top_k, .normalize = true}, {},
-                     branch.expert_scale);
+  const auto routing = kernels::route(
+      router_logits(seen, branch.router),
+      {.top_k = branch.top_k, .normalize = true}, {}, branch.expert_scale);
   const auto y = expert_mlp(norm(x, branch.in_norm), branch.experts, routing);
   return kernels::add(norm(mlp, branch.mlp_norm), norm(y, branch.out_norm));
 }

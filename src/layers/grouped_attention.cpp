@@ -29,8 +29,8 @@ void require_heads(const GroupedHeads& shape) {
         fmt::format("{} attention heads cannot share {} key-value heads",
                     shape.heads, shape.kv_heads));
   if (shape.head_dim % 2 != 0)
-    throw std::runtime_error(fmt::format(
-        "a head of {} dimensions cannot rotate", shape.head_dim));
+    throw std::runtime_error(
+        fmt::format("a head of {} dimensions cannot rotate", shape.head_dim));
 }
 
 void check_attention_bias(const Checkpoint& checkpoint,
@@ -51,15 +51,14 @@ GroupedAttention load_grouped_attention(
     check_attention_bias(checkpoint, module + part);
     return load_linear(checkpoint, module + part, out, in);
   };
-  GroupedAttention result{
-      .shape = shape,
-      .q = load(".q_proj", shape.q_dim(), options.hidden),
-      .k = load(".k_proj", shape.kv_dim(), options.hidden),
-      .v = load(".v_proj", shape.kv_dim(), options.hidden),
-      .o = load(".o_proj", options.hidden, shape.q_dim()),
-      .q_norm = {},
-      .k_norm = {},
-      .norm_eps = options.norm_eps};
+  GroupedAttention result{.shape = shape,
+                          .q = load(".q_proj", shape.q_dim(), options.hidden),
+                          .k = load(".k_proj", shape.kv_dim(), options.hidden),
+                          .v = load(".v_proj", shape.kv_dim(), options.hidden),
+                          .o = load(".o_proj", options.hidden, shape.q_dim()),
+                          .q_norm = {},
+                          .k_norm = {},
+                          .norm_eps = options.norm_eps};
   if (options.head_norms) {
     result.q_norm =
         load_vector(checkpoint, module + ".q_norm.weight", shape.head_dim);

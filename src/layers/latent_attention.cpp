@@ -76,10 +76,9 @@ mx::array absorbed_queries(const mx::array& x, const LatentAttention& a,
   const LatentHeads& s = a.shape;
   const auto low = kernels::rms_norm(linear(x, a.q_a), a.q_norm, a.norm_eps);
   const auto q = linear(low, a.q_b);
-  const auto nope =
-      head_matmul(head_columns(q, s.heads, 0, s.nope), a.embed_q);
-  const auto rope = rotate(head_columns(q, s.heads, s.nope, s.key()), s.heads,
-                           s.rope, step);
+  const auto nope = head_matmul(head_columns(q, s.heads, 0, s.nope), a.embed_q);
+  const auto rope =
+      rotate(head_columns(q, s.heads, s.nope, s.key()), s.heads, s.rope, step);
   const int rows = x.shape(0);
   return mx::reshape(
       mx::concatenate({mx::reshape(nope, {rows, s.heads, s.latent}),
@@ -112,18 +111,18 @@ LatentAttention load_latent_attention(const Checkpoint& checkpoint,
   };
   auto [embed_q, unembed_out] = load_keys_and_values(checkpoint, module, shape);
   const int out = shape.heads * shape.value;
-  return {.shape = shape,
-          .q_a = load(".q_a_proj", shape.query_rank, hidden),
-          .q_norm = norm(".q_a_layernorm.weight", shape.query_rank),
-          .q_b = load_linear(checkpoint, module + ".q_b_proj",
-                             shape.heads * shape.key(), shape.query_rank),
-          .kv_a = load(".kv_a_proj_with_mqa", shape.latent + shape.rope,
-                       hidden),
-          .kv_norm = norm(".kv_a_layernorm.weight", shape.latent),
-          .embed_q = std::move(embed_q),
-          .unembed_out = std::move(unembed_out),
-          .o = load(".o_proj", hidden, out),
-          .norm_eps = norm_eps};
+  return {
+      .shape = shape,
+      .q_a = load(".q_a_proj", shape.query_rank, hidden),
+      .q_norm = norm(".q_a_layernorm.weight", shape.query_rank),
+      .q_b = load_linear(checkpoint, module + ".q_b_proj",
+                         shape.heads * shape.key(), shape.query_rank),
+      .kv_a = load(".kv_a_proj_with_mqa", shape.latent + shape.rope, hidden),
+      .kv_norm = norm(".kv_a_layernorm.weight", shape.latent),
+      .embed_q = std::move(embed_q),
+      .unembed_out = std::move(unembed_out),
+      .o = load(".o_proj", hidden, out),
+      .norm_eps = norm_eps};
 }
 
 mx::array latent_attention(const mx::array& x, const LatentAttention& a,
@@ -132,23 +131,22 @@ mx::array latent_attention(const mx::array& x, const LatentAttention& a,
   const auto kv = linear(x, a.kv_a);
   const auto latent = kernels::rms_norm(head_columns(kv, 1, 0, s.latent),
                                         a.kv_norm, a.norm_eps);
-  const auto key = rotate(head_columns(kv, 1, s.latent, s.latent + s.rope), 1,
-                          s.rope, step);
+  const auto key =
+      rotate(head_columns(kv, 1, s.latent, s.latent + s.rope), 1, s.rope, step);
   const auto write = [&](int family, const mx::array& rows, int dim) {
-    return StateRows{
-        .plain = kernels::append(step.pools.pool(layer, family), rows,
-                                 step.batch),
-        .dim = dim};
+    return StateRows{.plain = kernels::append(step.pools.pool(layer, family),
+                                              rows, step.batch),
+                     .dim = dim};
   };
   const StateRows latents = write(0, latent, s.latent);
   const StateRows keys = write(1, key, s.rope);
-  const auto y = kernels::attention(
-      absorbed_queries(x, a, step), {latents, keys}, latents, step.batch,
-      {.heads = s.heads,
-       .kv_heads = 1,
-       .head_dim = s.latent + s.rope,
-       .scale = 1.0f / std::sqrt(float(s.key())),
-       .value_dim = s.latent});
+  const auto y = kernels::attention(absorbed_queries(x, a, step),
+                                    {latents, keys}, latents, step.batch,
+                                    {.heads = s.heads,
+                                     .kv_heads = 1,
+                                     .head_dim = s.latent + s.rope,
+                                     .scale = 1.0f / std::sqrt(float(s.key())),
+                                     .value_dim = s.latent});
   return linear(head_matmul(y, a.unembed_out), a.o);
 }
 

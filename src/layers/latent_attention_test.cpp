@@ -11,10 +11,10 @@ namespace {
 namespace mx = mlx::core;
 using nlohmann::json;
 using testing::checkpoint_of;
+using ::testing::HasSubstr;
 using testing::same_bits;
 using testing::Tensors;
 using testing::thrown_by;
-using ::testing::HasSubstr;
 
 constexpr int kHidden = 64;
 constexpr LatentHeads kHeads = {.heads = 2,
@@ -67,8 +67,7 @@ mx::array heads_of(const mx::array& both, int begin, int end) {
 // The queries' matrices are the keys' turned round.
 void expect_split(const LatentAttention& attention, const mx::array& both) {
   const auto keys = mx::swapaxes(heads_of(both, 0, kHeads.nope), 1, 2);
-  const auto values =
-      heads_of(both, kHeads.nope, kHeads.nope + kHeads.value);
+  const auto values = heads_of(both, kHeads.nope, kHeads.nope + kHeads.value);
   EXPECT_TRUE(same_bits(floats(attention.embed_q), keys));
   EXPECT_TRUE(same_bits(floats(attention.unembed_out), values));
 }
@@ -140,7 +139,9 @@ TEST(LatentState, IsOneVectorForAllHeads) {
   const LayerState state = latent_state(heads, mx::bfloat16);
   ASSERT_EQ(state.size(), 2u);
   EXPECT_EQ(47 * token_bytes(state), 54144);
-  EXPECT_THAT(thrown_by([] { latent_heads({{"num_attention_heads", 20}}); }),
+  EXPECT_THAT(thrown_by([] {
+                latent_heads({{"num_attention_heads", 20}});
+              }),
               HasSubstr("qk_nope_head_dim"));
 }
 

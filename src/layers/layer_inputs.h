@@ -13,10 +13,10 @@
 namespace reprise {
 
 struct LayerEmbedding {
-  int width = 0;           // elements a layer
-  Linear table;            // [vocabulary, layers * width]
-  Linear project;          // [layers * width, hidden]
-  mlx::core::array norm;   // [width]
+  int width = 0;          // elements a layer
+  Linear table;           // [vocabulary, layers * width]
+  Linear project;         // [layers * width, hidden]
+  mlx::core::array norm;  // [width]
 };
 
 // "<body>.embed_tokens_per_layer", ".per_layer_model_projection" and

@@ -78,24 +78,23 @@ KeysAndValues write_keys_and_values(const mx::array& x,
   const auto v = attention.v ? linear(x, *attention.v) : k;
   const auto write = [&](int family, const mx::array& rows) {
     return kernels::StateRows{
-        .plain = kernels::append(step.pools.pool(layer, family), rows,
-                                 step.batch),
+        .plain =
+            kernels::append(step.pools.pool(layer, family), rows, step.batch),
         .dim = dim};
   };
-  return {write(0, rotate(kernels::rms_norm(k, *attention.k_norm,
-                                            kind.norm_eps),
-                          kind.shape.kv_heads, kind, step)),
-          write(1, kernels::unweighted_rms_norm(v, dim, kind.norm_eps))};
+  return {
+      write(0, rotate(kernels::rms_norm(k, *attention.k_norm, kind.norm_eps),
+                      kind.shape.kv_heads, kind, step)),
+      write(1, kernels::unweighted_rms_norm(v, dim, kind.norm_eps))};
 }
 
 mx::array mixed_attention(const mx::array& x, const MixedAttention& attention,
                           const AttentionKind& kind, const LayerStep& step,
                           const KeysAndValues& state) {
   const GroupedHeads& shape = kind.shape;
-  const auto q =
-      rotate(kernels::rms_norm(linear(x, attention.q), attention.q_norm,
-                               kind.norm_eps),
-             shape.heads, kind, step);
+  const auto q = rotate(kernels::rms_norm(linear(x, attention.q),
+                                          attention.q_norm, kind.norm_eps),
+                        shape.heads, kind, step);
   const auto y = kernels::attention(q, {state.keys}, state.values, step.batch,
                                     {.heads = shape.heads,
                                      .kv_heads = shape.kv_heads,

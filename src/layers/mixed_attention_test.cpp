@@ -12,9 +12,9 @@ namespace {
 namespace mx = mlx::core;
 using testing::checkpoint_of;
 using testing::close;
+using ::testing::HasSubstr;
 using testing::Tensors;
 using testing::thrown_by;
-using ::testing::HasSubstr;
 
 TEST(KeySources, AreTheLastOfTheKindBeforeThoseThatShare) {
   const std::vector<std::string> types = {"s", "s", "f", "s", "s", "f"};
@@ -93,12 +93,12 @@ TEST(LayerInputs, JoinBothEmbeddings) {
   const auto ones = mx::ones({kHidden});
   const LayerInput layer{{gate, {}}, {out, {}}, ones};
   const auto g = mx::matmul(x, mx::transpose(gate));
-  const auto gelu = mx::array(0.5f) * g *
-                    (mx::array(1.0f) +
-                     mx::tanh(mx::array(0.7978845608f) *
-                              (g + mx::array(0.044715f) * g * g * g)));
-  const auto own = mx::reshape(mx::slice(want, {0, 1, 0}, {3, 2, kWidth}),
-                               {3, kWidth});
+  const auto gelu =
+      mx::array(0.5f) * g *
+      (mx::array(1.0f) + mx::tanh(mx::array(0.7978845608f) *
+                                  (g + mx::array(0.044715f) * g * g * g)));
+  const auto own =
+      mx::reshape(mx::slice(want, {0, 1, 0}, {3, 2, kWidth}), {3, kWidth});
   auto z = mx::matmul(gelu * own, mx::transpose(out));
   z = z / mx::sqrt(mx::mean(z * z, -1, true) + mx::array(1e-6f));
   EXPECT_TRUE(close(layer_input(x, inputs, 1, layer, 1e-6f), z));

@@ -14,9 +14,8 @@ using nlohmann::json;
 
 void require(const json& config, const char* key, int value) {
   if (const int is = positive_setting(config, key, value); is != value)
-    throw std::runtime_error(
-        fmt::format("the configuration's \"{}\" is {}; it must be {}", key, is,
-                    value));
+    throw std::runtime_error(fmt::format(
+        "the configuration's \"{}\" is {}; it must be {}", key, is, value));
 }
 
 }  // namespace
@@ -35,11 +34,11 @@ Experts load_experts(const Checkpoint& checkpoint, const ExpertNames& names,
     const StackedMatrix both =
         load_stacked_tensor(checkpoint, names.list + ".gate_up_proj",
                             {options.experts, 2 * width, hidden});
-    return {.gate = stacked_rows(both, 0, width),
-            .up = stacked_rows(both, width, 2 * width),
-            .down = load_stacked_tensor(checkpoint, names.list + ".down_proj",
-                                        out),
-            .activation = options.activation};
+    return {
+        .gate = stacked_rows(both, 0, width),
+        .up = stacked_rows(both, width, 2 * width),
+        .down = load_stacked_tensor(checkpoint, names.list + ".down_proj", out),
+        .activation = options.activation};
   }
   const auto load = [&](const char* part, const StackedShape& shape) {
     return load_stacked_list(checkpoint, names.list, part, shape);
@@ -84,17 +83,17 @@ kernels::RoutingRule routing_rule(const json& config, int experts) {
       .groups_kept = positive_setting(config, "topk_group", 1)};
   if (experts % rule.groups != 0 || rule.groups_kept > rule.groups ||
       rule.top_k > experts / rule.groups * rule.groups_kept)
-    throw std::runtime_error(fmt::format(
-        "{} of {} experts cannot be chosen from {} of {} groups "
-        "(\"num_experts_per_tok\", \"topk_group\", \"n_group\")",
-        rule.top_k, experts, rule.groups_kept, rule.groups));
+    throw std::runtime_error(
+        fmt::format("{} of {} experts cannot be chosen from {} of {} groups "
+                    "(\"num_experts_per_tok\", \"topk_group\", \"n_group\")",
+                    rule.top_k, experts, rule.groups_kept, rule.groups));
   return rule;
 }
 
 std::vector<bool> sparse_layers(const json& config, int layers) {
   require(config, "moe_layer_freq", 1);
-  const auto types = word_list_setting(config, "mlp_layer_types",
-                                       {"dense", "sparse"}, layers);
+  const auto types =
+      word_list_setting(config, "mlp_layer_types", {"dense", "sparse"}, layers);
   const int dense = count_setting(config, "first_k_dense_replace", 1);
   std::vector<bool> sparse;
   for (int i = 0; i < layers; ++i)

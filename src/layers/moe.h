@@ -52,8 +52,8 @@ mlx::core::array router_logits(const mlx::core::array& x, const Linear& router);
 
 // A layer with experts that only add to what one MLP for all tokens gives.
 struct Moe {
-  Linear router;                                  // [experts, hidden]
-  std::optional<mlx::core::array> choice_bias;    // [experts]: only chooses
+  Linear router;                                // [experts, hidden]
+  std::optional<mlx::core::array> choice_bias;  // [experts]: only chooses
   kernels::RoutingRule rule;
   Experts experts;
   std::optional<GatedMlp> shared;

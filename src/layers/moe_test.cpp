@@ -14,16 +14,15 @@ namespace mx = mlx::core;
 using nlohmann::json;
 using testing::checkpoint_of;
 using testing::close;
+using ::testing::HasSubstr;
 using testing::same_bits;
 using testing::Tensors;
 using testing::thrown_by;
-using ::testing::HasSubstr;
 
 constexpr int kExperts = 3, kHidden = 16, kWidth = 8;
 const ExpertNames kNames = {.stacks = "mlp.switch_mlp", .list = "mlp.experts"};
-const ExpertsOptions kOptions = {.experts = kExperts,
-                                 .hidden = kHidden,
-                                 .intermediate = kWidth};
+const ExpertsOptions kOptions = {
+    .experts = kExperts, .hidden = kHidden, .intermediate = kWidth};
 
 struct Weights {
   mx::array gate = mx::random::normal({kExperts, kWidth, kHidden});
@@ -89,9 +88,8 @@ TEST(Experts, WhatIsMissingIsNamed) {
   Tensors tensors = Weights().list();
   tensors.erase("mlp.experts.1.up_proj.weight");
   const auto checkpoint = checkpoint_of(tensors);
-  EXPECT_THAT(
-      thrown_by([&] { load_experts(*checkpoint, kNames, kOptions); }),
-      HasSubstr("mlp.experts.1.up_proj.weight"));
+  EXPECT_THAT(thrown_by([&] { load_experts(*checkpoint, kNames, kOptions); }),
+              HasSubstr("mlp.experts.1.up_proj.weight"));
 }
 
 TEST(Moe, AddsWhatAllTokensShare) {
@@ -110,8 +108,7 @@ TEST(Moe, AddsWhatAllTokensShare) {
             .shared = {}};
   const mx::array x = mx::random::normal({4, kHidden});
   const auto logits = router_logits(x, block.router);
-  const auto weight =
-      1.5f * mx::sigmoid(mx::slice(logits, {0, 1}, {4, 2}));
+  const auto weight = 1.5f * mx::sigmoid(mx::slice(logits, {0, 1}, {4, 2}));
   const auto routed = weight * w.mlp(x, 1);
   EXPECT_TRUE(close(moe(x, block), routed));
   block.shared = shared;
@@ -197,7 +194,9 @@ TEST(SparseLayers, AreListedOrFollowTheDenseOnes) {
   both["first_k_dense_replace"] = 1;
   EXPECT_THAT(thrown_by([&] { sparse_layers(both, 3); }),
               HasSubstr("makes layer 2 dense"));
-  EXPECT_THAT(thrown_by([] { sparse_layers({{"moe_layer_freq", 2}}, 3); }),
+  EXPECT_THAT(thrown_by([] {
+                sparse_layers({{"moe_layer_freq", 2}}, 3);
+              }),
               HasSubstr("\"moe_layer_freq\" is 2"));
 }
 

@@ -42,8 +42,8 @@ StackedMatrix load_stacked(const Checkpoint& checkpoint,
   const std::string name = module + ".weight";
   const auto q = checkpoint.quantized(module);
   if (!q) return load_stacked_tensor(checkpoint, name, shape);
-  const QuantizedExperts matrices{q->words, q->scales, q->biases,
-                                  q->group_size, q->bits};
+  const QuantizedExperts matrices{q->words, q->scales, q->biases, q->group_size,
+                                  q->bits};
   require_shape(matrices, name, shape);
   return matrices;
 }

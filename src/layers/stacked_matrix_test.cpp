@@ -9,13 +9,13 @@ namespace reprise {
 namespace {
 
 namespace mx = mlx::core;
+using ::testing::AllOf;
 using testing::checkpoint_of;
 using testing::close;
+using ::testing::HasSubstr;
 using testing::same_bits;
 using testing::Tensors;
 using testing::thrown_by;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 TEST(StackedMatrix, HeadsAreMultipliedEachByItsOwn) {
   const mx::array w = mx::random::normal({3, 5, 8});
@@ -34,8 +34,8 @@ TEST(StackedMatrix, RowsShareWhatTheyAreCutFrom) {
   const auto all = load_stacked(*checkpoint, "m", {2, 8, 64});
   const mx::array x = mx::random::normal({3, 128});
   const auto whole = mx::reshape(head_matmul(x, all), {3, 2, 8});
-  const auto part = mx::reshape(head_matmul(x, stacked_rows(all, 5, 8)),
-                                {3, 2, 3});
+  const auto part =
+      mx::reshape(head_matmul(x, stacked_rows(all, 5, 8)), {3, 2, 3});
   EXPECT_TRUE(same_bits(part, mx::slice(whole, {0, 0, 5}, {3, 2, 8})));
 }
 

@@ -34,8 +34,8 @@ inline std::unique_ptr<Checkpoint> checkpoint_of(
 // with scales in bfloat16, as published files have them.
 inline void add_quantized(Tensors& tensors, const std::string& module,
                           const mlx::core::array& w, int bits) {
-  const auto parts = mlx::core::quantize(
-      mlx::core::astype(w, mlx::core::bfloat16), 64, bits);
+  const auto parts =
+      mlx::core::quantize(mlx::core::astype(w, mlx::core::bfloat16), 64, bits);
   const char* const names[] = {".weight", ".scales", ".biases"};
   for (std::size_t i = 0; i < 3; ++i)
     tensors.insert_or_assign(module + names[i], parts[i]);

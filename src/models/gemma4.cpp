@@ -48,8 +48,9 @@ void refuse_what_is_not_served(const json& text) {
   // Among image tokens only, which are not served.
   word_setting(text, "use_bidirectional_attention", {"vision"});
   if (text.contains("per_layer_config"))
-    refuse("per_layer_config", "is there; heads of every layer's own are not "
-                               "served for this model type");
+    refuse("per_layer_config",
+           "is there; heads of every layer's own are not "
+           "served for this model type");
 }
 
 Config read_config(const json& config) {
@@ -63,9 +64,10 @@ Config read_config(const json& config) {
                               {"full_attention", "sliding_attention"},
                               c.frame.layers);
   if (c.types.empty() || c.types.back() != "full_attention")
-    refuse("layer_types", "must be a list that ends with full_attention (GGUF "
-                          "files, which have none, are not served for this "
-                          "model type)");
+    refuse("layer_types",
+           "must be a list that ends with full_attention (GGUF "
+           "files, which have none, are not served for this "
+           "model type)");
   c.sources =
       key_sources(c.types, count_setting(text, "num_kv_shared_layers", 0));
   c.wide_readers = flag_setting(text, "use_double_wide_mlp", false);
@@ -93,16 +95,16 @@ AttentionKind read_kind(const json& text, const std::string& type,
   shape.kv_heads = positive_setting(text, "num_key_value_heads");
   shape.head_dim = positive_setting(text, "head_dim");
   if (keys_are_values)
-    shape.kv_heads = positive_setting(text, "num_global_key_value_heads",
-                                      shape.kv_heads);
+    shape.kv_heads =
+        positive_setting(text, "num_global_key_value_heads", shape.kv_heads);
   if (!sliding)
     shape.head_dim = positive_setting(text, "global_head_dim", shape.head_dim);
   require_heads(shape);
   return {.shape = shape,
           .window = sliding ? positive_setting(text, "sliding_window") : 0,
           .keys_are_values = keys_are_values,
-          .frequencies = frequency_array(
-              rope_frequencies_of(text, type, shape.head_dim)),
+          .frequencies =
+              frequency_array(rope_frequencies_of(text, type, shape.head_dim)),
           .norm_eps = norm_eps};
 }
 
@@ -155,11 +157,10 @@ class Gemma4 : public Model {
                     const BlockPools& pools) const override {
     std::map<std::string, LayerStep> steps;  // by kind
     for (const auto& [type, kind] : kinds_)
-      steps.emplace(
-          type, LayerStep{.pools = pools,
-                          .batch = in.batch,
-                          .rope = kernels::rope_table(*in.batch,
-                                                      kind.frequencies)});
+      steps.emplace(type, LayerStep{.pools = pools,
+                                    .batch = in.batch,
+                                    .rope = kernels::rope_table(
+                                        *in.batch, kind.frequencies)});
     const float root = std::sqrt(float(config_.frame.hidden));
     mx::array x =
         kernels::scale(embed(ends_.embedding, in.token_ids, dtype_), root);
@@ -201,9 +202,9 @@ class Gemma4 : public Model {
         .mlp_norm = norm(".post_feedforward_layernorm.weight"),
         .attention = load_mixed_attention(checkpoint, prefix + ".self_attn",
                                           kind(i), hidden, reads_own(i)),
-        .mlp = load_gated_mlp(checkpoint, prefix + ".mlp", hidden,
-                              wide * config_.frame.intermediate,
-                              Activation::gelu),
+        .mlp =
+            load_gated_mlp(checkpoint, prefix + ".mlp", hidden,
+                           wide * config_.frame.intermediate, Activation::gelu),
         .experts = {},
         .extra = {},
         .scale = load_scalar(checkpoint, prefix + ".layer_scalar")};

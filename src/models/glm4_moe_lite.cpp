@@ -40,13 +40,13 @@ Config read_config(const json& config) {
   c.heads = latent_heads(config);
   c.rope_interleaved = flag_setting(config, "rope_interleave", true);
   c.sparse = sparse_layers(config, c.frame.layers);
-  c.experts = {.experts = positive_setting(config, "n_routed_experts"),
-               .hidden = c.frame.hidden,
-               .intermediate =
-                   positive_setting(config, "moe_intermediate_size")};
+  c.experts = {
+      .experts = positive_setting(config, "n_routed_experts"),
+      .hidden = c.frame.hidden,
+      .intermediate = positive_setting(config, "moe_intermediate_size")};
   c.rule = routing_rule(config, c.experts.experts);
-  c.shared_intermediate = c.experts.intermediate *
-                          positive_setting(config, "n_shared_experts", 1);
+  c.shared_intermediate =
+      c.experts.intermediate * positive_setting(config, "n_shared_experts", 1);
   return c;
 }
 
@@ -88,8 +88,8 @@ Layer load_layer(const Checkpoint& checkpoint, const Config& c, int index) {
   if (c.sparse[index])
     layer.sparse = load_moe(checkpoint, mlp, c);
   else
-    layer.dense = load_gated_mlp(checkpoint, mlp, c.frame.hidden,
-                                 c.frame.intermediate);
+    layer.dense =
+        load_gated_mlp(checkpoint, mlp, c.frame.hidden, c.frame.intermediate);
   return layer;
 }
 

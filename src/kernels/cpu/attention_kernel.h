@@ -197,10 +197,10 @@ class ItemRun {
         of_one(r, seen[r].begin, begin, rescale + r);
         rescale[r] = 1.0f;
       }
-    multiply<true>({scores, kAttentionTile, reader_.values(),
-                    reader_.values_row(), begin, end, out, value_wide_,
-                    rescale},
-                   count, value_wide_ / 16);
+    multiply<true>(
+        {scores, kAttentionTile, reader_.values(), reader_.values_row(), begin,
+         end, out, value_wide_, rescale},
+        count, value_wide_ / 16);
     for (int r = 0; r < count; ++r) of_one(r, end, seen[r].end, &kOne);
   }
 
@@ -217,8 +217,8 @@ class ItemRun {
   // the rows' sums. rescale[r]: what values of earlier tiles are to be
   // multiplied by. One loop after the other, because each is a chain of slow
   // steps for one row, and the rows' chains overlap.
-  static void soften(float* scores, const Seen* seen, int count,
-                     const State& s, int first, float* rescale) {
+  static void soften(float* scores, const Seen* seen, int count, const State& s,
+                     int first, float* rescale) {
     alignas(64) float change[16] = {};
     for (int r = 0; r < count; ++r)
       change[r] = raise_maximum(scores + r * kAttentionTile, seen[r],

@@ -26,9 +26,8 @@ void check_shapes(const array& q, const std::vector<StateRows>& keys,
         "[attention] {} heads over {} heads of keys of size {}, values of {}",
         s.heads, s.kv_heads, s.head_dim, s.values()));
   if (s.window < 0 || s.softcap < 0)
-    throw std::invalid_argument(
-        fmt::format("[attention] a window of {}, a softcap of {}", s.window,
-                    s.softcap));
+    throw std::invalid_argument(fmt::format(
+        "[attention] a window of {}, a softcap of {}", s.window, s.softcap));
   if (keys.empty() || keys.size() > 2)
     throw std::invalid_argument(
         fmt::format("[attention] keys of {} parts; 1 or 2", keys.size()));
@@ -92,8 +91,8 @@ void check_attention(const array& q, const std::vector<StateRows>& keys,
                      const RaggedBatch& batch, const AttentionShape& shape) {
   check_shapes(q, keys, values, shape);
   if (sinks && sinks->shape() != mlx::core::Shape{shape.heads})
-    throw std::invalid_argument(fmt::format(
-        "[attention] {} sinks for {} heads", sinks->size(), shape.heads));
+    throw std::invalid_argument(fmt::format("[attention] {} sinks for {} heads",
+                                            sinks->size(), shape.heads));
   check_spans(batch, q.shape(0), values.plain.shape(0), shape.window);
 }
 
@@ -133,8 +132,8 @@ AttentionTask AttentionOperands::bind(const std::vector<array>& inputs,
   task.q = rows.data;
   task.q_row_bytes = rows.row_bytes;
   if (sinks_ >= 0)
-    task.sinks = reinterpret_cast<const float*>(
-        row_view(inputs[sinks_], stream).data);
+    task.sinks =
+        reinterpret_cast<const float*>(row_view(inputs[sinks_], stream).data);
   lay_out(task);
   return task;
 }

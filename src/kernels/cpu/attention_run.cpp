@@ -78,8 +78,7 @@ class AttentionRun {
     const int count = chunks.end - chunks.first;
     const std::size_t size = attention_state_size(task_, item.tokens);
     const bool small = rows <= kSplitRows || (few_ && item.tokens == 1);
-    if (count == 1 || !small ||
-        states_size_ + count * size > kStateFloatsMax) {
+    if (count == 1 || !small || states_size_ + count * size > kStateFloatsMax) {
       whole_.push_back(item);
       return;
     }

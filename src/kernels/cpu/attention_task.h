@@ -88,12 +88,13 @@ std::size_t attention_scratch_size(const AttentionTask& task, int tokens);
 // attend_chunk: one chunk of an item, to `state`.
 // join_chunks: the states of an item's chunks, which follow each other in
 // memory in ascending order, to task.out.
-REPRISE_DECLARE_PER_ISA(
-    void attend(const AttentionTask& task, const AttentionItem& item,
-                float* scratch);
-    void attend_chunk(const AttentionTask& task, const AttentionItem& item,
-                      int chunk, float* scratch, float* state);
-    void join_chunks(const AttentionTask& task, const AttentionItem& item,
-                     const float* states, float* scratch);)
+REPRISE_DECLARE_PER_ISA(void attend(const AttentionTask& task,
+                                    const AttentionItem& item, float* scratch);
+                        void attend_chunk(const AttentionTask& task,
+                                          const AttentionItem& item, int chunk,
+                                          float* scratch, float* state);
+                        void join_chunks(const AttentionTask& task,
+                                         const AttentionItem& item,
+                                         const float* states, float* scratch);)
 
 }  // namespace reprise::kernels::cpu

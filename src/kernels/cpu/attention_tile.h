@@ -45,8 +45,8 @@ class TileReader {
 
  private:
   void find(int tile, int p) {
-    const int at = item_.positions == nullptr ? tile + p
-                                              : item_.positions[tile + p];
+    const int at =
+        item_.positions == nullptr ? tile + p : item_.positions[tile + p];
     position_[p] = at;
     row_[p] = static_cast<std::int64_t>(item_.blocks[at / kBlockTokens]) *
                   kBlockTokens +
@@ -97,16 +97,15 @@ class TileReader {
   void read_keys(const StatePart& part, bool are_values, int begin, int end,
                  float* to) {
     if (are_values)
-      return turn<float>(
-          [&](int p) { return values_ + p * task_.value_wide; }, part.dim,
-          begin, end, to);
+      return turn<float>([&](int p) { return values_ + p * task_.value_wide; },
+                         part.dim, begin, end, to);
     if (position_[end - 1] < part.quantized_from)
-      return turn<T>([&](int p) { return plain_row(part, p); }, part.dim,
-                     begin, end, to);
+      return turn<T>([&](int p) { return plain_row(part, p); }, part.dim, begin,
+                     end, to);
     for (int p = begin; p < end; ++p)
       expand(part, p, loose_ + p * task_.loose_wide);
-    turn<float>([&](int p) { return loose_ + p * task_.loose_wide; },
-                part.dim, begin, end, to);
+    turn<float>([&](int p) { return loose_ + p * task_.loose_wide; }, part.dim,
+                begin, end, to);
   }
 
   // Sixteen positions by sixteen dimensions at a time.
@@ -122,8 +121,8 @@ class TileReader {
           for (int i = 0; i < 16; ++i) m[i] = load(rows[i] + d);
         else
           for (int i = 0; i < 16; ++i)
-            m[i] = i >= first && i < last ? load_dims(rows[i], d, dim)
-                                          : zeros();
+            m[i] =
+                i >= first && i < last ? load_dims(rows[i], d, dim) : zeros();
         transpose(m);
         for (int i = 0; i < 16; ++i)
           store(to + (d + i) * kAttentionTile + p, m[i]);

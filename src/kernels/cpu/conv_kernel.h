@@ -15,9 +15,8 @@ class ConvRows {
   ConvRows(const ConvTask& task, const ConvItem& item)
       : task_(task),
         first_row_(item.span->first_row),
-        history_(item.span->slot_from < 0
-                     ? nullptr
-                     : slot(task, item.span->slot_from)),
+        history_(item.span->slot_from < 0 ? nullptr
+                                          : slot(task, item.span->slot_from)),
         channel_(item.channel) {}
 
   // From the item's first channel on; null: zeros.
@@ -59,8 +58,8 @@ inline void convolve_row(const ConvTask& task, const ConvItem& item,
   for (int i = 0; i < item.channels; i += 16) {
     Vec16 total = zeros();
     for (int j = 0; j < task.taps; ++j) {
-      const Vec16 x = taps[j] == nullptr ? zeros()
-                                         : load_at(taps[j], i, item.channels);
+      const Vec16 x =
+          taps[j] == nullptr ? zeros() : load_at(taps[j], i, item.channels);
       total = fma(load_any(weights[j], task.weight_type, i, item.channels), x,
                   total);
     }

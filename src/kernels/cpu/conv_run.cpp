@@ -29,9 +29,7 @@ void run_short_conv(const ConvTask& task, const RaggedBatch& batch) {
         row = end;
       } while (row < span.row_count);
     }
-  const auto run = [&](int i) {
-    REPRISE_PICK_ISA(short_conv)(task, items[i]);
-  };
+  const auto run = [&](int i) { REPRISE_PICK_ISA(short_conv)(task, items[i]); };
   const int count = static_cast<int>(items.size());
   if (std::int64_t{batch.tokens} * task.channels >= kParallelOutputs)
     return parallel_for(count, run);

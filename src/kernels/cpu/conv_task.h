@@ -22,8 +22,8 @@ struct ConvTask {
   const char* weight = nullptr;  // [taps, channels]
   std::int64_t weight_row_bytes = 0;
   ElementType weight_type = ElementType::float32;
-  char* pool = nullptr;  // [slots, taps - 1, channels]
-  char* out = nullptr;   // [tokens, channels], contiguous
+  char* pool = nullptr;                     // [slots, taps - 1, channels]
+  char* out = nullptr;                      // [tokens, channels], contiguous
   ElementType type = ElementType::float32;  // of x, pool and out
   int channels = 0;
   int taps = 0;

@@ -95,8 +95,8 @@ class DeltaStates {
 
   void read() const {
     const float* from = in_slot(item_.span->slot_from);
-    const int stop = (item_.values + kDeltaWidth - 1) / kDeltaWidth *
-                     kDeltaWidth;
+    const int stop =
+        (item_.values + kDeltaWidth - 1) / kDeltaWidth * kDeltaWidth;
     for (int i = 0; i < task_.key_dim; ++i)
       for (int v = 0; v < stop; v += 16)
         store(at(i, v), from == nullptr || v >= item_.values
@@ -174,13 +174,12 @@ class DeltaBlock {
     float beta[16];
     with_elements(task_.beta.data + row * task_.beta.row_bytes, task_.beta.type,
                   [&](auto* p) { widen(p, item_.head, 1, beta); });
-    with_elements(task_.v.data + row * task_.v.row_bytes, task_.v.type,
-                  [&](auto* p) {
-                    for (int n = 0; n < kDeltaVectors; ++n)
-                      delta.of[n] = mul(broadcast(beta[0]),
-                                        sub(part(p + channel_, n),
-                                            expected.of[n]));
-                  });
+    with_elements(
+        task_.v.data + row * task_.v.row_bytes, task_.v.type, [&](auto* p) {
+          for (int n = 0; n < kDeltaVectors; ++n)
+            delta.of[n] = mul(broadcast(beta[0]),
+                              sub(part(p + channel_, n), expected.of[n]));
+        });
   }
 
   void write_result(int row, const DeltaSums& result) const {
@@ -198,8 +197,7 @@ class DeltaBlock {
   float* const state_;
 };
 
-void gated_delta(const DeltaTask& task, const DeltaItem& item,
-                 float* scratch) {
+void gated_delta(const DeltaTask& task, const DeltaItem& item, float* scratch) {
   const int stride = (task.key_dim + 15) / 16 * 16;
   const int keys_floats = kDeltaTokens * stride;
   const DeltaKeys keys = {scratch, scratch + keys_floats,

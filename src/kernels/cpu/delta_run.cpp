@@ -32,8 +32,8 @@ void run_item(const DeltaTask& task, const DeltaItem& item) {
 }  // namespace
 
 void run_gated_delta(const DeltaTask& task, const RaggedBatch& batch) {
-  const int heads = std::max(
-      1, static_cast<int>(batch.spans.size()) * task.heads);
+  const int heads =
+      std::max(1, static_cast<int>(batch.spans.size()) * task.heads);
   const int values = values_of_item(task, heads);
   std::vector<DeltaItem> items;
   for (const RaggedSpan& span : batch.spans)

@@ -28,10 +28,10 @@ struct DeltaRows {  // of one input, [tokens, ...]
 };
 
 struct DeltaTask {
-  DeltaRows q, k;    // [tokens, heads * key_dim]
-  DeltaRows v;       // [tokens, heads * value_dim]
-  DeltaRows decay;   // float32 [tokens, heads * key_dim]
-  DeltaRows beta;    // [tokens, heads]
+  DeltaRows q, k;         // [tokens, heads * key_dim]
+  DeltaRows v;            // [tokens, heads * value_dim]
+  DeltaRows decay;        // float32 [tokens, heads * key_dim]
+  DeltaRows beta;         // [tokens, heads]
   float* pool = nullptr;  // [slots, heads, key_dim, value_dim]
   char* out = nullptr;    // [tokens, heads * value_dim], contiguous, v's type
   int heads = 1;

@@ -43,8 +43,7 @@ struct ExpertTask {
 
   int expert(int slot) const {
     return reinterpret_cast<const std::int32_t*>(
-        ids + slot / slots_per_token *
-                  id_row_bytes)[slot % slots_per_token];
+        ids + slot / slots_per_token * id_row_bytes)[slot % slots_per_token];
   }
 };
 

@@ -82,17 +82,16 @@ class PoolScores {
     turn_keys(begin, count);
     const int vectors = (count + 15) / 16;
     for (int h = 0; h < task_.heads; h += kBlockRows)
-      multiply<false>({queries_ + h * wide_, wide_, keys_, kIndexTile, 0,
-                       task_.dim, products_ + h * kIndexTile, kIndexTile,
-                       nullptr},
-                      least(kBlockRows, task_.heads - h), vectors);
+      multiply<false>(
+          {queries_ + h * wide_, wide_, keys_, kIndexTile, 0, task_.dim,
+           products_ + h * kIndexTile, kIndexTile, nullptr},
+          least(kBlockRows, task_.heads - h), vectors);
     for (int v = 0; v < vectors; ++v) {
       Vec16 sum = zeros();
       for (int h = 0; h < task_.heads; ++h)
         // In this order a product that is not a number stays one.
         sum = fma(broadcast(weights_[h]),
-                  max(zeros(), load(products_ + h * kIndexTile + 16 * v)),
-                  sum);
+                  max(zeros(), load(products_ + h * kIndexTile + 16 * v)), sum);
       if (count - 16 * v >= 16)
         store(scores + 16 * v, sum);
       else

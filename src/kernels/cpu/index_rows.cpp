@@ -57,15 +57,15 @@ class SpanRows {
   }
   const char* key(int position) const {
     const int i = position - span_.start;
-    return i < 0 ? earlier(position)
-                 : rows_.keys.data + (span_.first_row + i) *
-                                         rows_.keys.row_bytes;
+    return i < 0
+               ? earlier(position)
+               : rows_.keys.data + (span_.first_row + i) * rows_.keys.row_bytes;
   }
   const char* gate(int position) const {
     const int i = position - span_.start;
     return i < 0 ? earlier(position) + rows_.row_bytes
-                 : rows_.gates.data + (span_.first_row + i) *
-                                          rows_.gates.row_bytes;
+                 : rows_.gates.data +
+                       (span_.first_row + i) * rows_.gates.row_bytes;
   }
 
   const IndexRows& rows_;

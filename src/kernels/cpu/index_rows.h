@@ -9,9 +9,9 @@ namespace reprise::kernels::cpu {
 
 struct IndexRows {
   PoolingTask pooling;
-  char* pooled = nullptr;   // [blocks * 256 / pool, dim]
-  char* partial = nullptr;  // [slots, (pool - 1) * 2 * dim]
-  RowView keys, gates;      // of the step
+  char* pooled = nullptr;      // [blocks * 256 / pool, dim]
+  char* partial = nullptr;     // [slots, (pool - 1) * 2 * dim]
+  RowView keys, gates;         // of the step
   std::int64_t row_bytes = 0;  // of dim elements
 };
 

@@ -23,7 +23,7 @@ struct IndexTask {
   std::int64_t query_row_bytes = 0;
   const char* weights = nullptr;  // float32 [tokens, heads]
   std::int64_t weight_row_bytes = 0;
-  const char* pooled = nullptr;  // [blocks * 256 / pool, dim]
+  const char* pooled = nullptr;             // [blocks * 256 / pool, dim]
   ElementType type = ElementType::float32;  // of queries and pooled
   int heads = 1;
   int dim = 0;
@@ -45,8 +45,7 @@ std::size_t index_scratch_size(const IndexTask& task);
 REPRISE_DECLARE_PER_ISA(
     void pool_rows(const PoolingTask& task, const char* const* keys,
                    const char* const* gates, char* out);
-    void score_pools(const IndexTask& task, const std::int32_t* blocks,
-                     int row, int begin, int end, float* scratch,
-                     float* scores);)
+    void score_pools(const IndexTask& task, const std::int32_t* blocks, int row,
+                     int begin, int end, float* scratch, float* scores);)
 
 }  // namespace reprise::kernels::cpu

@@ -89,12 +89,11 @@ void decay_as(const RowTask& task, int begin, int end) {
       const Vec16 rate = exp(broadcast(log_rates[d / task.head_dim]));
       const int stop = d + task.head_dim;
       for (int i = d; i < stop; i += 16) {
-        const Vec16 x = add(load_at(a, i, stop),
-                            load_any(task.c, task.c_type, i, stop));
+        const Vec16 x =
+            add(load_at(a, i, stop), load_any(task.c, task.c_type, i, stop));
         store_at(out, i, stop,
-                 task.factor == 0.0f
-                     ? sub(zeros(), mul(rate, softplus(x)))
-                     : mul(factor, sigmoid(mul(rate, x))));
+                 task.factor == 0.0f ? sub(zeros(), mul(rate, softplus(x)))
+                                     : mul(factor, sigmoid(mul(rate, x))));
       }
     }
   }

@@ -8,8 +8,8 @@
 namespace reprise::kernels::cpu::REPRISE_ISA {
 
 template <typename T, int kBits>
-void dequantize_elements_as(const RowFormat& format, const char* row,
-                            int begin, int count, float* out) {
+void dequantize_elements_as(const RowFormat& format, const char* row, int begin,
+                            int count, float* out) {
   constexpr int kGroupsAtOnce = 16;
   const T* scales = reinterpret_cast<const T*>(row + format.words_bytes);
   const T* biases = scales + format.groups;
@@ -84,9 +84,9 @@ inline void pack_fields(const float* fields, int bits, std::uint8_t* out) {
     return;
   }
   for (int i = 0; i < 8; ++i)
-    out[i] = static_cast<std::uint8_t>(
-        static_cast<unsigned>(fields[2 * i]) |
-        static_cast<unsigned>(fields[2 * i + 1]) << 4);
+    out[i] = static_cast<std::uint8_t>(static_cast<unsigned>(fields[2 * i]) |
+                                       static_cast<unsigned>(fields[2 * i + 1])
+                                           << 4);
 }
 
 template <typename T>
@@ -101,8 +101,8 @@ void quantize_row_as(const RowFormat& format, const T* row, char* out) {
     store_first(scales + g, broadcast(s.scale), 1);
     store_first(biases + g, broadcast(s.bias), 1);
     for (int k = 0; k < format.group_size; k += 16) {
-      const Vec16 at = round(
-          div(sub(load(x + k), broadcast(s.bias)), broadcast(s.scale)));
+      const Vec16 at =
+          round(div(sub(load(x + k), broadcast(s.bias)), broadcast(s.scale)));
       alignas(64) float fields[16];
       // max() gives its second argument where the first is not a number.
       store(fields, min(max(at, zeros()), broadcast(steps)));

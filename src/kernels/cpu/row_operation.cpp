@@ -77,9 +77,9 @@ array row_operation(const RowOperation& operation, const RowTask& shape,
                     std::vector<array> operands, const RowOutput& out) {
   RowTask task = shape;
   const auto type = [&](std::size_t i) {
-    return i < operands.size() ? element_type(operands[i].dtype(),
-                                              operation.name)
-                               : ElementType::float32;
+    return i < operands.size()
+               ? element_type(operands[i].dtype(), operation.name)
+               : ElementType::float32;
   };
   task.type = type(0);
   task.b_type = type(1);
@@ -91,17 +91,17 @@ array row_operation(const RowOperation& operation, const RowTask& shape,
 }
 
 // Calls the kernel of the instruction set in use.
-#define REPRISE_ROWS(function)                      \
-  [](const RowTask& task, int begin, int end) {     \
-    REPRISE_PICK_ISA(function)(task, begin, end);   \
+#define REPRISE_ROWS(function)                    \
+  [](const RowTask& task, int begin, int end) {   \
+    REPRISE_PICK_ISA(function)(task, begin, end); \
   }
 
 const RowOperation kRmsNorm = {"rms_norm", REPRISE_ROWS(rms_norm_rows),
                                300'000};
 const RowOperation kUnweightedRmsNorm = {
     "unweighted_rms_norm", REPRISE_ROWS(unweighted_rms_norm_rows), 300'000};
-const RowOperation kGatedRmsNorm = {
-    "gated_rms_norm", REPRISE_ROWS(gated_rms_norm_rows), 80'000};
+const RowOperation kGatedRmsNorm = {"gated_rms_norm",
+                                    REPRISE_ROWS(gated_rms_norm_rows), 80'000};
 const RowOperation kLayerNorm = {"layer_norm", REPRISE_ROWS(layer_norm_rows),
                                  200'000};
 const RowOperation kL2Norm = {"l2_norm", REPRISE_ROWS(l2_norm_rows), 300'000};

@@ -82,8 +82,8 @@ REPRISE_DECLARE_PER_ISA(
 
 // rope_rows: cos b, sin c float32 [rotary / 2]; two products and their sum for
 // each number, not fused.
-REPRISE_DECLARE_PER_ISA(
-    void rope_rows(const RowTask& task, int begin, int end);)
+REPRISE_DECLARE_PER_ISA(void rope_rows(const RowTask& task, int begin,
+                                       int end);)
 
 // Sums of several rows or streams: chains of fused multiply-adds over
 // ascending terms. A mix is float32: pre [terms], post [terms] and

@@ -33,8 +33,7 @@ std::vector<std::int32_t> select_best(const float* scores, int count,
   std::nth_element(keys.begin(), keys.begin() + keep, keys.end(),
                    std::greater<>());
   for (int i = 0; i < keep; ++i)
-    best[i] =
-        static_cast<std::int32_t>(~static_cast<std::uint32_t>(keys[i]));
+    best[i] = static_cast<std::int32_t>(~static_cast<std::uint32_t>(keys[i]));
   std::sort(best.begin(), best.end());
   return best;
 }

@@ -42,13 +42,12 @@ class SparseRun {
     for (const Chooser* c = begin; c != end; ++c) {
       const auto& positions = lists_[c - begin];
       for (int head = 0; head < task_.kv_heads; ++head)
-        items.push_back(
-            {.blocks = c->span->blocks.data(),
-             .positions = positions.data(),
-             .first_row = c->row(),
-             .tokens = 1,
-             .position = static_cast<int>(positions.size()) - 1,
-             .kv_head = head});
+        items.push_back({.blocks = c->span->blocks.data(),
+                         .positions = positions.data(),
+                         .first_row = c->row(),
+                         .tokens = 1,
+                         .position = static_cast<int>(positions.size()) - 1,
+                         .kv_head = head});
     }
     run_attention(task_, items);
   }

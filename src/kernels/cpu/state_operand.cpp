@@ -42,8 +42,7 @@ void check_quantized(const StateRows& s, int heads, const char* op) {
 
 }  // namespace
 
-RowFormat row_format(int width, mlx::core::Dtype dtype,
-                     const RowCodec& codec) {
+RowFormat row_format(int width, mlx::core::Dtype dtype, const RowCodec& codec) {
   RowFormat format;
   format.type = element_type(dtype, "state");
   format.width = width;
@@ -51,9 +50,8 @@ RowFormat row_format(int width, mlx::core::Dtype dtype,
   format.group_size = codec.group_size;
   format.words_bytes = width * codec.bits / 8;
   format.groups = width / codec.group_size;
-  format.row_bytes = format.words_bytes +
-                     std::int64_t{2} * format.groups *
-                         mlx::core::size_of(dtype);
+  format.row_bytes = format.words_bytes + std::int64_t{2} * format.groups *
+                                              mlx::core::size_of(dtype);
   return format;
 }
 
@@ -79,8 +77,8 @@ StateOperand::StateOperand(const StateRows& state, std::vector<array>& inputs)
     : plain_(static_cast<int>(inputs.size())) {
   inputs.push_back(state.plain);
   part_.dim = state.dim;
-  part_.plain_row_bytes = static_cast<std::int64_t>(
-      state.plain.shape(1) * state.plain.itemsize());
+  part_.plain_row_bytes =
+      static_cast<std::int64_t>(state.plain.shape(1) * state.plain.itemsize());
   if (!state.quantized) return;
   quantized_ = static_cast<int>(inputs.size());
   inputs.push_back(*state.quantized);

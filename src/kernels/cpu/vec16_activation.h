@@ -40,8 +40,8 @@ inline Vec16 softplus(Vec16 x) {
 // (Hendrycks and Gimpel 2016, arXiv:1606.08415)
 inline Vec16 gelu(Vec16 x) {
   const Vec16 cube = mul(mul(x, x), x);
-  const Vec16 inner = mul(broadcast(0.7978845608f),
-                          fma(cube, broadcast(0.044715f), x));
+  const Vec16 inner =
+      mul(broadcast(0.7978845608f), fma(cube, broadcast(0.044715f), x));
   const Vec16 half = mul(broadcast(0.5f), x);
   return fma(half, tanh(inner), half);
 }
