@@ -31,8 +31,8 @@ int logits(const LogitsFlags& flags) {
   if (!ids) return fail(ids.error());
   const auto runner = make_model_runner(runner_options(flags.model));
   std::unique_ptr<LogitsFile> file;  // made when the ids are known to be right
-  const auto done = evaluate_prompt(
-      *runner, *ids, [&](int first, const StepLogits& rows) {
+  const auto done =
+      evaluate_prompt(*runner, *ids, [&](int first, const StepLogits& rows) {
         if (!file)
           file = std::make_unique<LogitsFile>(flags.out, *ids, rows.vocabulary);
         file->append(rows.values);

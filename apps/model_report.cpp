@@ -23,8 +23,8 @@ std::string_view module_of(std::string_view tensor) {
 std::string part_of(std::string_view tensor) {
   const std::string_view module = module_of(tensor);
   const auto dot = module.rfind('.');
-  return std::string(
-      dot == std::string_view::npos ? module : module.substr(dot + 1));
+  return std::string(dot == std::string_view::npos ? module
+                                                   : module.substr(dot + 1));
 }
 
 Report files_report(const std::vector<TensorInfo>& tensors) {

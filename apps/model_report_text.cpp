@@ -81,8 +81,8 @@ void add_weights(std::string& out, const Report& report) {
 void add_state(std::string& out, const Report& state) {
   const char* heading = "state";
   for (const Report& kind : state.at("kinds")) {
-    line(out, heading, "layers {}:",
-         ranges(kind.at("layers").get<std::vector<int>>()));
+    line(out, heading,
+         "layers {}:", ranges(kind.at("layers").get<std::vector<int>>()));
     heading = "";
     for (const Report& family : kind.at("families"))
       line(out, "", "  {}: {}, {} x {}", family.at("name").get<std::string>(),
@@ -102,8 +102,7 @@ void add_text_side(std::string& out, const Report& report) {
          report.at("text_refusal").get<std::string>());
     return;
   }
-  line(out, "tokenizer", "{} tokens",
-       grouped(report.at("tokenizer_tokens")));
+  line(out, "tokenizer", "{} tokens", grouped(report.at("tokenizer_tokens")));
   line(out, "chat template", "{}",
        report.at("chat_template").get<bool>() ? "yes" : "none");
   line(out, "end tokens", "{}",
@@ -127,9 +126,9 @@ std::string report_text(const Report& report) {
     add_state(out, report.at("state"));
     const Report& unread = report.at("not_loaded");
     line(out, "not loaded", "{}",
-         unread.empty() ? "nothing: every tensor is used"
-                        : fmt::format("{} tensors ({})", unread.size(),
-                                      some_of(unread)));
+         unread.empty()
+             ? "nothing: every tensor is used"
+             : fmt::format("{} tensors ({})", unread.size(), some_of(unread)));
   }
   add_text_side(out, report);
   for (const Report& tensor : report.value("tensors", Report::array()))

@@ -62,8 +62,7 @@ Loaded start_loading(const ModelFlags& flags, Server& server) {
                                  [&server](const StepReport& report) {
                                    server.observe_step(report);
                                  }),
-          .text = std::async(std::launch::async, load_text_model,
-                             flags.model)};
+          .text = std::async(std::launch::async, load_text_model, flags.model)};
 }
 
 // The reading of weights cannot be interrupted, and nothing of it is worth

@@ -22,8 +22,7 @@ struct ShowFlags {
 };
 
 int show(const ShowFlags& flags) {
-  if (const auto set = set_log_level("warning"); !set)
-    return fail(set.error());
+  if (const auto set = set_log_level("warning"); !set) return fail(set.error());
   Report report =
       model_report(inspect_model(flags.model, flags.dtype), flags.tensors);
   add_text_report(report, flags.model);

@@ -125,12 +125,12 @@ Result<void> set_thinking(Json& kwargs, bool thinks, const char* name,
                           const Json& said) {
   const auto* before = find_field(kwargs, "enable_thinking");
   if (before && *before != thinks)
-    return Error{ErrorKind::invalid,
-                 fmt::format("`{}` is {}, and `enable_thinking` is {}: they "
-                             "contradict each other, send one of them.",
-                             name, describe_value(said),
-                             describe_value(*before)),
-                 name};
+    return Error{
+        ErrorKind::invalid,
+        fmt::format("`{}` is {}, and `enable_thinking` is {}: they "
+                    "contradict each other, send one of them.",
+                    name, describe_value(said), describe_value(*before)),
+        name};
   kwargs["enable_thinking"] = thinks;
   return {};
 }
@@ -138,8 +138,8 @@ Result<void> set_thinking(Json& kwargs, bool thinks, const char* name,
 Result<void> read_effort(const Json& body, ChatRequest& out) {
   const auto* effort = find_field(body, "reasoning_effort");
   if (!effort) return {};
-  static const std::vector<std::string> kEfforts = {"none", "minimal", "low",
-                                                    "medium", "high", "xhigh"};
+  static const std::vector<std::string> kEfforts = {
+      "none", "minimal", "low", "medium", "high", "xhigh"};
   if (std::none_of(kEfforts.begin(), kEfforts.end(),
                    [&](const auto& known) { return *effort == known; }))
     return wrong_value("reasoning_effort", *effort,

@@ -11,8 +11,7 @@ namespace reprise {
 
 namespace {
 
-constexpr char kExpected[] =
-    "a string or an array of token ids, and not empty";
+constexpr char kExpected[] = "a string or an array of token ids, and not empty";
 
 Result<void> read_prompt(const Json& prompt, const std::string& place,
                          int vocabulary, std::vector<CompletionPrompt>& out) {
@@ -49,8 +48,8 @@ Result<std::vector<CompletionPrompt>> read_prompts(const Json& body, int n,
                     "choices",
                     most, n, kChoicesMax));
   for (std::size_t i = 0; i < given->size(); ++i) {
-    const auto read = read_prompt((*given)[i], fmt::format("prompt[{}]", i),
-                                  vocabulary, out);
+    const auto read =
+        read_prompt((*given)[i], fmt::format("prompt[{}]", i), vocabulary, out);
     if (!read) return read.error();
   }
   return out;

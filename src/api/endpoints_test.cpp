@@ -266,10 +266,11 @@ TEST(ChatReply, ThoughtsStandUnderBothNames) {
             R"({"content":"yes","reasoning_content":"why","reasoning":"why"})");
   ReplyPart thought = part;
   thought.text = "";
-  EXPECT_TRUE(chat_reply(kHead, {{thought}}, kEnd)["choices"][0]["message"]
-                        ["content"].is_null());
-  EXPECT_FALSE(chat_chunk(kHead, thought)["choices"][0]["delta"].contains(
-      "content"));
+  EXPECT_TRUE(
+      chat_reply(kHead, {{thought}}, kEnd)["choices"][0]["message"]["content"]
+          .is_null());
+  EXPECT_FALSE(
+      chat_chunk(kHead, thought)["choices"][0]["delta"].contains("content"));
   thought.first = true;
   thought.reasoning = "";
   EXPECT_EQ(chat_chunk(kHead, thought)["choices"][0]["delta"].dump(),

@@ -102,12 +102,12 @@ Result<std::optional<std::int64_t>> read_integer(
 
 Error two_values(const char* a, const Json& a_value, const char* b,
                  const Json& b_value) {
-  return Error{ErrorKind::invalid,
-               fmt::format("`{}` is {} and `{}` is {}: they mean the same, "
-                           "send one of them.",
-                           a, describe_value(a_value), b,
-                           describe_value(b_value)),
-               a};
+  return Error{
+      ErrorKind::invalid,
+      fmt::format("`{}` is {} and `{}` is {}: they mean the same, "
+                  "send one of them.",
+                  a, describe_value(a_value), b, describe_value(b_value)),
+      a};
 }
 
 bool is_token_id(const Json& value, int vocabulary) {

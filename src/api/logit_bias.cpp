@@ -43,8 +43,7 @@ Result<LogitBias> read_object(const Json& entries, int vocabulary) {
     TokenId id = -1;
     const char* end = key.data() + key.size();
     const auto read = std::from_chars(key.data(), end, id);
-    if (read.ec != std::errc() || read.ptr != end || id < 0 ||
-        id >= vocabulary)
+    if (read.ec != std::errc() || read.ptr != end || id < 0 || id >= vocabulary)
       return bad_id("logit_bias", Json(key), vocabulary);
     const auto bias = number_bias(value);
     if (!bias)
@@ -102,9 +101,8 @@ Result<LogitBias> read_logit_bias(const Json& body, int vocabulary) {
   if (entries->is_object()) return read_object(*entries, vocabulary);
   LogitBias out;
   for (std::size_t i = 0; i < entries->size(); ++i) {
-    const auto read = read_pair((*entries)[i],
-                                fmt::format("logit_bias[{}]", i), vocabulary,
-                                out);
+    const auto read = read_pair((*entries)[i], fmt::format("logit_bias[{}]", i),
+                                vocabulary, out);
     if (!read) return read.error();
   }
   return out;

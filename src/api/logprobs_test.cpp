@@ -19,19 +19,17 @@ std::string bytes_of(TokenId id) {
 const std::vector<ScoredToken> kTokens = {
     {.id = 0, .logprobs = {}, .text_offset = 0},
     {.id = 1,
-     .logprobs = TokenLogprobs{.logprob = -0.5f,
-                               .rank = 2,
-                               .top = {{2, -0.25f}, {1, -0.5f}}},
+     .logprobs =
+         TokenLogprobs{
+             .logprob = -0.5f, .rank = 2, .top = {{2, -0.25f}, {1, -0.5f}}},
      .text_offset = 1},
     {.id = 0xE4,
-     .logprobs = TokenLogprobs{.logprob = kNever,
-                               .rank = 3,
-                               .top = {{3, -0.125f}}},
+     .logprobs =
+         TokenLogprobs{.logprob = kNever, .rank = 3, .top = {{3, -0.125f}}},
      .text_offset = 2}};
 
 TEST(Logprobs, OfAChat) {
-  const auto json =
-      chat_logprobs(std::span(kTokens).subspan(1), bytes_of);
+  const auto json = chat_logprobs(std::span(kTokens).subspan(1), bytes_of);
   EXPECT_EQ(json.dump(),
             R"({"content":[{"token":"b","logprob":-0.5,"bytes":[98],)"
             R"("top_logprobs":[{"token":"c","logprob":-0.25,"bytes":[99]},)"
@@ -43,12 +41,11 @@ TEST(Logprobs, OfAChat) {
 
 TEST(Logprobs, OfACompletion) {
   const auto json = completion_logprobs(kTokens, bytes_of);
-  EXPECT_EQ(json.dump(),
-            R"({"tokens":["a","b","bytes:\\xe4"],)"
-            R"("token_logprobs":[null,-0.5,-9999.0],)"
-            R"("top_logprobs":[null,{"c":-0.25,"b":-0.5},)"
-            R"({"d":-0.125,"bytes:\\xe4":-9999.0}],)"
-            R"("text_offset":[0,1,2]})");
+  EXPECT_EQ(json.dump(), R"({"tokens":["a","b","bytes:\\xe4"],)"
+                         R"("token_logprobs":[null,-0.5,-9999.0],)"
+                         R"("top_logprobs":[null,{"c":-0.25,"b":-0.5},)"
+                         R"({"d":-0.125,"bytes:\\xe4":-9999.0}],)"
+                         R"("text_offset":[0,1,2]})");
 }
 
 // lm-evaluation-harness asks whether a token's own value is the largest.

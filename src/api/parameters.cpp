@@ -275,10 +275,9 @@ Result<GenerationParameters> parse_parameters(const Json& body,
                                               int vocabulary) {
   GenerationParameters out;
   const Scope scope{kind, vocabulary};
-  for (auto* read :
-       {read_sampling, read_penalties, read_bias, read_seed, read_choices,
-        read_lengths, read_stop, read_stop_tokens, read_switches,
-        read_logprobs}) {
+  for (auto* read : {read_sampling, read_penalties, read_bias, read_seed,
+                     read_choices, read_lengths, read_stop, read_stop_tokens,
+                     read_switches, read_logprobs}) {
     const auto done = read(body, scope, out);
     if (!done) return done.error();
   }

@@ -172,14 +172,36 @@ TEST(Parameters, BadBiasesAreNamed) {
 
 TEST(Parameters, NullIsNotGiven) {
   Json body;
-  for (const char* name :
-       {"temperature", "top_p", "top_k", "seed", "max_tokens",
-        "max_completion_tokens", "stop", "stream", "stream_options",
-        "ignore_eos", "cache_prompt", "return_token_ids", "n", "tools", "min_p",
-        "repetition_penalty", "repeat_penalty", "repeat_last_n",
-        "presence_penalty", "frequency_penalty", "logit_bias", "min_tokens",
-        "stop_token_ids", "best_of", "echo", "logprobs", "prompt_logprobs",
-        "n_predict", "n_probs", "include_stop_str_in_output"})
+  for (const char* name : {"temperature",
+                           "top_p",
+                           "top_k",
+                           "seed",
+                           "max_tokens",
+                           "max_completion_tokens",
+                           "stop",
+                           "stream",
+                           "stream_options",
+                           "ignore_eos",
+                           "cache_prompt",
+                           "return_token_ids",
+                           "n",
+                           "tools",
+                           "min_p",
+                           "repetition_penalty",
+                           "repeat_penalty",
+                           "repeat_last_n",
+                           "presence_penalty",
+                           "frequency_penalty",
+                           "logit_bias",
+                           "min_tokens",
+                           "stop_token_ids",
+                           "best_of",
+                           "echo",
+                           "logprobs",
+                           "prompt_logprobs",
+                           "n_predict",
+                           "n_probs",
+                           "include_stop_str_in_output"})
     body[name] = nullptr;
   EXPECT_TRUE(parse(body));
 }
@@ -195,8 +217,7 @@ TEST(Parameters, EdgesAreIn) {
   EXPECT_EQ(parse(Json{{"top_k", -1}})->sampling.top_k, 0);
   EXPECT_GT(parse(Json{{"top_p", 1e-300}})->sampling.top_p, 0.0f);
   EXPECT_EQ(parse(Json{{"seed", -1}})->seed, UINT64_MAX);
-  EXPECT_EQ(parse(Json{{"max_completion_tokens", 3}})->max_tokens,
-            3);
+  EXPECT_EQ(parse(Json{{"max_completion_tokens", 3}})->max_tokens, 3);
 }
 
 struct Bad {
@@ -261,16 +282,15 @@ TEST(Parameters, WrongTypesAndRangesAreNamed) {
     expect_error(parse(body), ErrorKind::invalid, c.name,
                  {c.name, c.shown, c.limit});
   }
-  expect_error(parse(Json{{"stop", Json(17, "x")}}),
-               ErrorKind::invalid, "stop", {"an array of 17", "at most 16"});
+  expect_error(parse(Json{{"stop", Json(17, "x")}}), ErrorKind::invalid, "stop",
+               {"an array of 17", "at most 16"});
   expect_error(parse(Json{{"stop", std::string(1025, 'x')}}),
                ErrorKind::invalid, "stop", {"xxx\"...", "1024"});
-  expect_error(
-      parse(Json{{"stream_options", {{"include_usage", 1}}}}),
-      ErrorKind::invalid, "stream_options.include_usage", {"true or false"});
-  expect_error(
-      parse(Json{{"max_tokens", 1}, {"max_completion_tokens", 2}}),
-      ErrorKind::invalid, "max_tokens", {"is 1", "is 2"});
+  expect_error(parse(Json{{"stream_options", {{"include_usage", 1}}}}),
+               ErrorKind::invalid, "stream_options.include_usage",
+               {"true or false"});
+  expect_error(parse(Json{{"max_tokens", 1}, {"max_completion_tokens", 2}}),
+               ErrorKind::invalid, "max_tokens", {"is 1", "is 2"});
   expect_error(parse(R"({"repetition_penalty": 1.5, "repeat_penalty": 2})"),
                ErrorKind::invalid, "repetition_penalty", {"1.5", "2"});
   expect_error(parse(R"({"stop_token_ids": [3, 512]})"), ErrorKind::invalid,
@@ -278,20 +298,15 @@ TEST(Parameters, WrongTypesAndRangesAreNamed) {
 }
 
 TEST(Parameters, KnownButNotServedAreNamed) {
-  for (const char* text : {R"({"top_logprobs": 2})",
-                           R"({"reasoning_effort": "low"})",
-                           R"({"response_format": {"type": "json_object"}})",
-                           R"({"tools": [{}]})",
-                           R"({"tool_choice": "required"})",
-                           R"({"functions": [{}]})",
-                           R"({"typical_p": 0.5})",
-                           R"({"grammar": "root"})",
-                           R"({"json_schema": {"type": "object"}})",
-                           R"({"best_of": 2})",
-                           R"({"suffix": "x"})",
-                           R"({"audio": {}})",
-                           R"({"modalities": ["text", "audio"]})",
-                           R"({"prediction": {"type": "content"}})"}) {
+  for (const char* text :
+       {R"({"top_logprobs": 2})", R"({"reasoning_effort": "low"})",
+        R"({"response_format": {"type": "json_object"}})", R"({"tools": [{}]})",
+        R"({"tool_choice": "required"})", R"({"functions": [{}]})",
+        R"({"typical_p": 0.5})", R"({"grammar": "root"})",
+        R"({"json_schema": {"type": "object"}})", R"({"best_of": 2})",
+        R"({"suffix": "x"})", R"({"audio": {}})",
+        R"({"modalities": ["text", "audio"]})",
+        R"({"prediction": {"type": "content"}})"}) {
     const auto body = Json::parse(text);
     const std::string name = body.items().begin().key();
     expect_error(parse(body), ErrorKind::unsupported, name, {name});

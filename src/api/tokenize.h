@@ -13,11 +13,11 @@ namespace reprise {
 
 struct TokenizeRequest {
   std::string text;
-  bool add_special = false;   // put the tokenizer's own beginning before it
-  bool parse_special = true;  // special tokens' names in it are those tokens
-  bool with_pieces = false;   // tokens are {id, piece} (llama.cpp)
-  bool token_strings = false; // token_strs beside them (vLLM)
-  bool is_chat = false;       // the body has messages instead of a text
+  bool add_special = false;    // put the tokenizer's own beginning before it
+  bool parse_special = true;   // special tokens' names in it are those tokens
+  bool with_pieces = false;    // tokens are {id, piece} (llama.cpp)
+  bool token_strings = false;  // token_strs beside them (vLLM)
+  bool is_chat = false;        // the body has messages instead of a text
 };
 
 // `body` is an object with a `content` (llama.cpp: nothing put before it unless

@@ -52,9 +52,10 @@ TEST(Tokenize, TheReplyHasWhatWasAskedFor) {
   EXPECT_EQ(
       tokenize_reply({.with_pieces = true}, ids, 99, bytes_of)["tokens"].dump(),
       R"([{"id":97,"piece":"a"},{"id":200,"piece":[228]}])");
-  EXPECT_EQ(tokenize_reply({.token_strings = true}, ids, 99, bytes_of)
-                ["token_strs"].dump(),
-            R"(["a","\\xe4"])");
+  EXPECT_EQ(
+      tokenize_reply({.token_strings = true}, ids, 99, bytes_of)["token_strs"]
+          .dump(),
+      R"(["a","\\xe4"])");
 }
 
 TEST(Detokenize, IdsAreChecked) {

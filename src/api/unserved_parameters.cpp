@@ -97,8 +97,8 @@ Result<void> refuse(const Json& body, const Json& table) {
 Result<void> refuse_unserved(const Json& body, EndpointKind kind) {
   const auto refused = refuse(body, everywhere());
   if (!refused) return refused;
-  return refuse(
-      body, kind == EndpointKind::chat ? in_chats() : in_completions());
+  return refuse(body,
+                kind == EndpointKind::chat ? in_chats() : in_completions());
 }
 
 }  // namespace reprise

@@ -88,12 +88,11 @@ int rows_per_block(const Growth& growth) {
 
 std::string describe(const Growth& growth) {
   return std::visit(
-      Overload{[](PerToken) { return std::string("per token"); },
-               [](Window w) {
-                 return fmt::format("window of {} tokens", w.width);
-               },
-               [](Pooled p) { return fmt::format("pooled by {}", p.stride); },
-               [](Snapshot) { return std::string("snapshot"); }},
+      Overload{
+          [](PerToken) { return std::string("per token"); },
+          [](Window w) { return fmt::format("window of {} tokens", w.width); },
+          [](Pooled p) { return fmt::format("pooled by {}", p.stride); },
+          [](Snapshot) { return std::string("snapshot"); }},
       growth);
 }
 

@@ -27,8 +27,8 @@ Result<void> check(const RunnerInfo& info, std::span<const TokenId> ids) {
                      "{} token ids are more than the model's context of {}",
                      ids.size(), info.context_tokens),
                  .code = "context_length_exceeded"};
-  const std::size_t held = std::size_t{kBlockTokens} *
-                           static_cast<std::size_t>(info.block_count);
+  const std::size_t held =
+      std::size_t{kBlockTokens} * static_cast<std::size_t>(info.block_count);
   if (ids.size() > held)
     return Error{ErrorKind::too_large,
                  fmt::format("{} token ids are more than the state's memory "

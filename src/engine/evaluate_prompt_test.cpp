@@ -29,15 +29,15 @@ TEST(EvaluatePrompt, GivesTheLogitsAfterEveryToken) {
     FakeRunner runner(options(2));
     const auto ids = ids_of(count);
     int next = 0;
-    const auto done = evaluate_prompt(
-        runner, ids, [&](int first, const StepLogits& logits) {
+    const auto done =
+        evaluate_prompt(runner, ids, [&](int first, const StepLogits& logits) {
           EXPECT_EQ(first, next);
           const int rows = int(logits.values.size()) / logits.vocabulary;
           for (int i = 0; i < rows; ++i, ++next) {
             const auto row = logits.row(i);
-            EXPECT_EQ(std::vector<float>(row.begin(), row.end()),
-                      FakeRunner::logits_after(
-                          std::span(ids).first(next + 1), 32));
+            EXPECT_EQ(
+                std::vector<float>(row.begin(), row.end()),
+                FakeRunner::logits_after(std::span(ids).first(next + 1), 32));
           }
         });
     EXPECT_TRUE(done);

@@ -52,8 +52,8 @@ std::string word_setting(const json& config, const char* key,
   const json* value = find(config, key);
   if (!value) return accepted.front();
   const bool known =
-      value->is_string() && std::find(accepted.begin(), accepted.end(),
-                                      *value) != accepted.end();
+      value->is_string() &&
+      std::find(accepted.begin(), accepted.end(), *value) != accepted.end();
   if (!known)
     refuse(key, value, fmt::format("{}", fmt::join(accepted, " or ")));
   return value->get<std::string>();

@@ -16,8 +16,7 @@ using nlohmann::json;
 GroupedHeads heads_of(const json& config, int hidden) {
   GroupedHeads shape;
   shape.heads = positive_setting(config, "num_attention_heads");
-  shape.kv_heads =
-      positive_setting(config, "num_key_value_heads", shape.heads);
+  shape.kv_heads = positive_setting(config, "num_key_value_heads", shape.heads);
   shape.head_dim = positive_setting(
       config, "head_dim", hidden >= shape.heads ? hidden / shape.heads : 1);
   if (shape.heads % shape.kv_heads != 0)
@@ -25,8 +24,8 @@ GroupedHeads heads_of(const json& config, int hidden) {
         fmt::format("{} attention heads cannot share {} key-value heads",
                     shape.heads, shape.kv_heads));
   if (shape.head_dim % 2 != 0)
-    throw std::runtime_error(fmt::format(
-        "a head of {} dimensions cannot rotate", shape.head_dim));
+    throw std::runtime_error(
+        fmt::format("a head of {} dimensions cannot rotate", shape.head_dim));
   return shape;
 }
 

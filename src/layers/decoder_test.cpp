@@ -73,16 +73,16 @@ TEST(GatedMlp, IsDownOfSiluGateTimesUp) {
   const mx::array down = mx::random::normal({16, 24});
   const mx::array x = mx::random::normal({3, 16});
   const mx::array g = mx::matmul(x, mx::transpose(gate));
-  const mx::array want = mx::matmul(
-      g * mx::sigmoid(g) * mx::matmul(x, mx::transpose(up)),
-      mx::transpose(down));
+  const mx::array want =
+      mx::matmul(g * mx::sigmoid(g) * mx::matmul(x, mx::transpose(up)),
+                 mx::transpose(down));
   const GatedMlp mlp{{gate, {}}, {up, {}}, {down, {}}};
   EXPECT_TRUE(mx::allclose(gated_mlp(x, mlp), want, 1e-4, 1e-4).item<bool>());
 }
 
 TEST(KeyValueState, HasOneRowATokenOfEach) {
-  const LayerState state = key_value_state(
-      {.heads = 4, .kv_heads = 2, .head_dim = 8}, mx::bfloat16);
+  const LayerState state =
+      key_value_state({.heads = 4, .kv_heads = 2, .head_dim = 8}, mx::bfloat16);
   ASSERT_EQ(state.size(), 2u);
   for (const StateFamily& family : state) {
     EXPECT_TRUE(std::holds_alternative<PerToken>(family.growth));

@@ -14,12 +14,12 @@ DenseLayer load_layer(const Checkpoint& checkpoint, const DecoderConfig& c,
   };
   return {.attention_norm = norm("input_layernorm.weight"),
           .mlp_norm = norm("post_attention_layernorm.weight"),
-          .attention = load_grouped_attention(
-              checkpoint, layer_name(index, "self_attn"),
-              {.shape = c.attention,
-               .hidden = c.hidden,
-               .head_norms = head_norms,
-               .norm_eps = c.norm_eps}),
+          .attention =
+              load_grouped_attention(checkpoint, layer_name(index, "self_attn"),
+                                     {.shape = c.attention,
+                                      .hidden = c.hidden,
+                                      .head_norms = head_norms,
+                                      .norm_eps = c.norm_eps}),
           .mlp = load_gated_mlp(checkpoint, layer_name(index, "mlp"), c.hidden,
                                 c.intermediate)};
 }

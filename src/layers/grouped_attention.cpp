@@ -41,15 +41,14 @@ GroupedAttention load_grouped_attention(
     check_bias(checkpoint, module + part);
     return load_linear(checkpoint, module + part, out, in);
   };
-  GroupedAttention result{
-      .shape = shape,
-      .q = load(".q_proj", shape.q_dim(), options.hidden),
-      .k = load(".k_proj", shape.kv_dim(), options.hidden),
-      .v = load(".v_proj", shape.kv_dim(), options.hidden),
-      .o = load(".o_proj", options.hidden, shape.q_dim()),
-      .q_norm = {},
-      .k_norm = {},
-      .norm_eps = options.norm_eps};
+  GroupedAttention result{.shape = shape,
+                          .q = load(".q_proj", shape.q_dim(), options.hidden),
+                          .k = load(".k_proj", shape.kv_dim(), options.hidden),
+                          .v = load(".v_proj", shape.kv_dim(), options.hidden),
+                          .o = load(".o_proj", options.hidden, shape.q_dim()),
+                          .q_norm = {},
+                          .k_norm = {},
+                          .norm_eps = options.norm_eps};
   if (options.head_norms) {
     result.q_norm =
         load_vector(checkpoint, module + ".q_norm.weight", shape.head_dim);

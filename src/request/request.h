@@ -46,8 +46,8 @@ struct Request {
   int max_tokens = 0;  // prompt + max_tokens fits the context. 0: the prompt
                        // is evaluated, and that is all
   std::vector<TokenId> stop_tokens;  // each ends the reply, itself included
-  int min_tokens = 0;  // no stop token is drawn for the first so many
-  bool cache_prompt = true;          // false: neither reads nor publishes state
+  int min_tokens = 0;        // no stop token is drawn for the first so many
+  bool cache_prompt = true;  // false: neither reads nor publishes state
 
   // Log-probabilities of each reply token, and of each prompt token but the
   // first, with those of the so many likeliest beside; nothing: none. The

@@ -16,12 +16,12 @@ struct RequestRecord {
   using Time = std::chrono::steady_clock::time_point;
 
   std::string id;
-  std::string client;       // address
-  std::string method = {};  // empty: it could not be read
-  std::string path = {};    // decoded, without the query
-  int status = 0;           // 499: the client left before there was one
-  std::size_t bytes_sent = 0;           // head and body
-  Time started = {};                    // its first byte was read
+  std::string client;          // address
+  std::string method = {};     // empty: it could not be read
+  std::string path = {};       // decoded, without the query
+  int status = 0;              // 499: the client left before there was one
+  std::size_t bytes_sent = 0;  // head and body
+  Time started = {};           // its first byte was read
   std::optional<Time> first_byte = {};  // of the reply was sent
 
   // Of generating endpoints, as far as it got.

@@ -11,9 +11,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string id_for(const std::string& given) {
-  return request_id({.method = "GET",
-                     .path = "/",
-                     .headers = {{"x-request-ID", given}}});
+  return request_id(
+      {.method = "GET", .path = "/", .headers = {{"x-request-ID", given}}});
 }
 
 TEST(RequestId, TheClientsOwnIsKept) {

@@ -27,8 +27,8 @@ std::string_view trimmed(std::string_view text) {
 bool same_secret(std::string_view key, std::string_view given) {
   volatile unsigned different = key.size() != given.size();
   for (std::size_t i = 0; i < given.size(); ++i)
-    different = different | static_cast<unsigned char>(
-                                key[i % key.size()] ^ given[i]);
+    different =
+        different | static_cast<unsigned char>(key[i % key.size()] ^ given[i]);
   return different == 0;
 }
 

@@ -95,8 +95,7 @@ class Exchange {
     if (!service_.options().access_log) return;
     record_.bytes_sent = transport_->sent().bytes;
     record_.first_byte = transport_->sent().first;
-    spdlog::info("{}",
-                 access_line(record_, std::chrono::steady_clock::now()));
+    spdlog::info("{}", access_line(record_, std::chrono::steady_clock::now()));
   }
 
   awaitable<void> send(HttpReply reply) {
@@ -123,10 +122,9 @@ class Exchange {
       co_await send(std::move(*reply));
       co_return;
     }
-    record_.status =
-        co_await generate(std::get<Endpoint>(route.target),
-                          std::move(request.body), service_, transport_,
-                          record_);
+    record_.status = co_await generate(std::get<Endpoint>(route.target),
+                                       std::move(request.body), service_,
+                                       transport_, record_);
   }
 
   // A bug of ours met this request. Its client hears so, the others go on.

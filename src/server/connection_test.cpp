@@ -72,9 +72,9 @@ TEST_F(ConnectionTest, ListedPagesReadRepliesErrorsAndStreams) {
   const std::string origin = "Origin: https://a.example\r\n";
   EXPECT_EQ(allowed(get("/health", origin)), "https://a.example");
   EXPECT_EQ(allowed(get("/nothing", origin)), "https://a.example");
-  const auto big = ask(std::string("POST ") + kChatPath +
-                       " HTTP/1.1\r\nHost: x\r\n" + origin +
-                       "Content-Length: 99999999\r\n\r\n");
+  const auto big =
+      ask(std::string("POST ") + kChatPath + " HTTP/1.1\r\nHost: x\r\n" +
+          origin + "Content-Length: 99999999\r\n\r\n");
   EXPECT_EQ(big.status, 413);
   EXPECT_EQ(allowed(big), "https://a.example");
   auto c = client();

@@ -30,11 +30,10 @@ TEST(Cors, NoPageReadsAnythingByDefault) {
 TEST(Cors, AListedPageIsNamedAndCachesAreWarned) {
   const Origins listed = {"https://a.example", "http://localhost:3000"};
   for (const auto& origin : listed)
-    EXPECT_THAT(
-        cors_headers(page(origin), listed),
-        AllOf(Contains(Pair("Access-Control-Allow-Origin", origin)),
-              Contains(Pair("Vary", "Origin")),
-              Not(Contains(Key("Access-Control-Allow-Methods")))));
+    EXPECT_THAT(cors_headers(page(origin), listed),
+                AllOf(Contains(Pair("Access-Control-Allow-Origin", origin)),
+                      Contains(Pair("Vary", "Origin")),
+                      Not(Contains(Key("Access-Control-Allow-Methods")))));
 }
 
 TEST(Cors, WhatIsNearlyAListedPageIsNone) {
@@ -61,13 +60,12 @@ TEST(Cors, APreflightIsToldWhatItAskedFor) {
   head.headers.emplace_back("Access-Control-Request-Headers",
                             "authorization,content-type");
   EXPECT_TRUE(is_preflight(head));
-  EXPECT_THAT(
-      cors_headers(head, {"https://a.example"}),
-      AllOf(Contains(Pair("Access-Control-Allow-Methods",
-                          testing::HasSubstr("POST"))),
-            Contains(Pair("Access-Control-Allow-Headers",
-                          "authorization,content-type")),
-            Contains(Key("Access-Control-Max-Age"))));
+  EXPECT_THAT(cors_headers(head, {"https://a.example"}),
+              AllOf(Contains(Pair("Access-Control-Allow-Methods",
+                                  testing::HasSubstr("POST"))),
+                    Contains(Pair("Access-Control-Allow-Headers",
+                                  "authorization,content-type")),
+                    Contains(Key("Access-Control-Max-Age"))));
   EXPECT_THAT(cors_headers(head, {"https://b.example"}),
               ElementsAre(Pair("Vary", "Origin")));
 }
@@ -122,10 +120,9 @@ TEST(RefuseHost, NamesThatAStrangerMayOwn) {
 }
 
 TEST(RefuseHost, NamesThatNobodyElseOwns) {
-  for (const char* host :
-       {"", "localhost", "LOCALHOST:8080", "localhost.:8080", "127.0.0.1",
-        "127.0.0.1:8080", "[::1]", "[::1]:8080", "192.168.1.5:80", "reprise",
-        "a.localhost:80"})
+  for (const char* host : {"", "localhost", "LOCALHOST:8080", "localhost.:8080",
+                           "127.0.0.1", "127.0.0.1:8080", "[::1]", "[::1]:8080",
+                           "192.168.1.5:80", "reprise", "a.localhost:80"})
     EXPECT_FALSE(host_refused(host)) << host;
   EXPECT_FALSE(host_refused("box.example:80", {}, "box.example"));
   EXPECT_FALSE(host_refused("a.example", {"https://a.example:8443"}));

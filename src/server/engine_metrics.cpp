@@ -72,19 +72,18 @@ std::vector<MetricFamily> step_counters(const SchedulerStatus& s) {
 
 std::vector<MetricFamily> gauges(const EngineStatus& status) {
   const auto& s = status.scheduler;
-  return {
-      gauge("reprise_ready", "1 while requests are served",
-            {{status.health == EngineHealth::ready ? 1.0 : 0.0}}),
-      gauge("reprise_requests_running", "Requests in computation",
-            {{double(s.running)}}),
-      gauge("reprise_requests_waiting", "Requests queued",
-            {{double(s.waiting)}}),
-      gauge("reprise_blocks", "Blocks of state memory, by use",
-            {{double(s.blocks_free), {"state", "free"}},
-             {double(s.blocks_cached), {"state", "cached"}},
-             {double(s.blocks_held), {"state", "held"}}}),
-      gauge("reprise_block_bytes", "Size of one block",
-            {{number(status.runner.block_bytes)}})};
+  return {gauge("reprise_ready", "1 while requests are served",
+                {{status.health == EngineHealth::ready ? 1.0 : 0.0}}),
+          gauge("reprise_requests_running", "Requests in computation",
+                {{double(s.running)}}),
+          gauge("reprise_requests_waiting", "Requests queued",
+                {{double(s.waiting)}}),
+          gauge("reprise_blocks", "Blocks of state memory, by use",
+                {{double(s.blocks_free), {"state", "free"}},
+                 {double(s.blocks_cached), {"state", "cached"}},
+                 {double(s.blocks_held), {"state", "held"}}}),
+          gauge("reprise_block_bytes", "Size of one block",
+                {{number(status.runner.block_bytes)}})};
 }
 
 void append(std::vector<MetricFamily>& to, std::vector<MetricFamily> from) {

@@ -253,8 +253,8 @@ awaitable<int> answer_from_text(Endpoint endpoint, std::string body,
     if (!json) co_return error_reply(json.error());
     co_return HttpReply{.body = dump(*json)};
   };
-  auto reply = co_await asio::co_spawn(service.pool(), work,
-                                       asio::use_awaitable);
+  auto reply =
+      co_await asio::co_spawn(service.pool(), work, asio::use_awaitable);
   const int status = reply.status;
   co_await transport->send(std::move(reply));
   co_return status;

@@ -56,7 +56,7 @@ struct HealthTest : testing::Test {
     return [this] {
       loading.pass();
       FakeRunnerOptions options;
-    options.vocabulary = kTestVocabulary;
+      options.vocabulary = kTestVocabulary;
       options.during_step = [this] { stepping.pass(); };
       return std::make_unique<FakeRunner>(options);
     };

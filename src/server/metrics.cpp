@@ -26,8 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 const Histogram::BucketBoundaries kStepBuckets = {
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
-    0.25,  0.5,    1,     2.5,  5,     10,   60};
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60};
 const Histogram::BucketBoundaries kRowBuckets = {1,  2,  4,   8,  16,
                                                  32, 64, 128, 256};
 const Histogram::BucketBoundaries kTokenBuckets = {
@@ -40,18 +39,24 @@ const Histogram::BucketBoundaries kNextTokenBuckets = {
     0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 5};
 
 Counter& counter(Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry)
+  return prometheus::BuildCounter()
+      .Name(name)
+      .Help(help)
+      .Register(registry)
       .Add({});
 }
 
 Gauge& gauge(Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry)
-      .Add({});
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add(
+      {});
 }
 
 Histogram& histogram(Registry& registry, const char* name, const char* help,
                      const Histogram::BucketBoundaries& buckets) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry)
+  return prometheus::BuildHistogram()
+      .Name(name)
+      .Help(help)
+      .Register(registry)
       .Add({}, buckets);
 }
 
@@ -87,14 +92,12 @@ struct Metrics::State {
   Histogram& step_tokens =
       histogram(registry, "reprise_step_tokens",
                 "Tokens evaluated by a forward step", kTokenBuckets);
-  Histogram& queue =
-      histogram(registry, "reprise_queue_seconds",
-                "From a request's arrival at the engine to its admission",
-                kQueueBuckets);
-  Histogram& first_token =
-      histogram(registry, "reprise_time_to_first_token_seconds",
-                "From a request's last byte to its first token",
-                kFirstTokenBuckets);
+  Histogram& queue = histogram(
+      registry, "reprise_queue_seconds",
+      "From a request's arrival at the engine to its admission", kQueueBuckets);
+  Histogram& first_token = histogram(
+      registry, "reprise_time_to_first_token_seconds",
+      "From a request's last byte to its first token", kFirstTokenBuckets);
   Histogram& next_token =
       histogram(registry, "reprise_inter_token_seconds",
                 "Between two tokens of one reply", kNextTokenBuckets);

@@ -44,36 +44,31 @@ EngineStatus busy() {
 }
 
 TEST(Metrics, TheEnginesBooks) {
-  expect_lines(Metrics("1").text(busy(), 0),
-               {"reprise_requests_waiting 2",
-                "reprise_requests_running 3",
-                "reprise_blocks{state=\"free\"} 5",
-                "reprise_blocks{state=\"cached\"} 6",
-                "reprise_blocks{state=\"held\"} 7",
-                "reprise_block_bytes 19",
-                "reprise_prompt_tokens_total 11",
-                "reprise_cached_tokens_total{tier=\"memory\"} 12",
-                "reprise_evaluated_tokens_total 13",
-                "reprise_generated_tokens_total 14",
-                "reprise_steps_total 15",
-                "reprise_steps_failed_total 16",
-                "reprise_preemptions_total 17",
-                "reprise_blocks_evicted_total 18",
-                "reprise_ready 1"});
+  expect_lines(
+      Metrics("1").text(busy(), 0),
+      {"reprise_requests_waiting 2", "reprise_requests_running 3",
+       "reprise_blocks{state=\"free\"} 5", "reprise_blocks{state=\"cached\"} 6",
+       "reprise_blocks{state=\"held\"} 7", "reprise_block_bytes 19",
+       "reprise_prompt_tokens_total 11",
+       "reprise_cached_tokens_total{tier=\"memory\"} 12",
+       "reprise_evaluated_tokens_total 13", "reprise_generated_tokens_total 14",
+       "reprise_steps_total 15", "reprise_steps_failed_total 16",
+       "reprise_preemptions_total 17", "reprise_blocks_evicted_total 18",
+       "reprise_ready 1"});
 }
 
 TEST(Metrics, EachReasonOfAMissHasItsName) {
-  const char* reasons[] = {"none",         "diverged", "no_snapshot",
-                           "evicted",      "store_failed", "corrupt",
-                           "namespace",    "disabled", "cheaper_to_compute"};
+  const char* reasons[] = {"none",      "diverged",     "no_snapshot",
+                           "evicted",   "store_failed", "corrupt",
+                           "namespace", "disabled",     "cheaper_to_compute"};
   const auto page = Metrics("1").text(busy(), 0);
   for (int i = 0; i < kMissReasonCount; ++i)
-    expect_lines(page,
-                 {fmt::format("reprise_cache_lookups_total{{reason=\"{}\"}} {}",
-                              reasons[i], 20 + i),
-                  fmt::format(
-                      "reprise_cache_missed_tokens_total{{reason=\"{}\"}} {}",
-                      reasons[i], 30 + i)});
+    expect_lines(
+        page,
+        {fmt::format("reprise_cache_lookups_total{{reason=\"{}\"}} {}",
+                     reasons[i], 20 + i),
+         fmt::format("reprise_cache_missed_tokens_total{{reason=\"{}\"}} {}",
+                     reasons[i], 30 + i)});
 }
 
 TEST(Metrics, ReadyFollowsTheHealth) {
@@ -98,25 +93,27 @@ TEST(Metrics, WhatTheServerCounts) {
   metrics.observe_first_token(0.3);
   metrics.observe_next_token(0.004);
   const auto page = metrics.text(std::nullopt, 77);
-  expect_lines(
-      page,
-      {"reprise_build_info{version=\"1.2.3\"} 1",
-       "reprise_requests_total{endpoint=\"/health\",status=\"200\"} 2",
-       "reprise_disconnects_total 1", "reprise_connections 1",
-       "reprise_step_seconds_bucket{le=\"0.25\"} 0",
-       "reprise_step_seconds_bucket{le=\"0.5\"} 1",
-       "reprise_step_rows_bucket{le=\"2\"} 0",
-       "reprise_step_rows_bucket{le=\"4\"} 1",
-       "reprise_step_rows_sum 3", "reprise_step_tokens_bucket{le=\"64\"} 0",
-       "reprise_step_tokens_bucket{le=\"128\"} 1",
-       "reprise_step_tokens_sum 70", "reprise_body_bytes 77",
-       "reprise_queue_seconds_count 1",
-       "reprise_queue_seconds_bucket{le=\"0.01\"} 0",
-       "reprise_queue_seconds_bucket{le=\"0.05\"} 1",
-       "reprise_time_to_first_token_seconds_bucket{le=\"0.25\"} 0",
-       "reprise_time_to_first_token_seconds_bucket{le=\"0.5\"} 1",
-       "reprise_inter_token_seconds_count 1",
-       "# TYPE reprise_inter_token_seconds histogram"});
+  expect_lines(page,
+               {"reprise_build_info{version=\"1.2.3\"} 1",
+                "reprise_requests_total{endpoint=\"/health\",status=\"200\"} 2",
+                "reprise_disconnects_total 1",
+                "reprise_connections 1",
+                "reprise_step_seconds_bucket{le=\"0.25\"} 0",
+                "reprise_step_seconds_bucket{le=\"0.5\"} 1",
+                "reprise_step_rows_bucket{le=\"2\"} 0",
+                "reprise_step_rows_bucket{le=\"4\"} 1",
+                "reprise_step_rows_sum 3",
+                "reprise_step_tokens_bucket{le=\"64\"} 0",
+                "reprise_step_tokens_bucket{le=\"128\"} 1",
+                "reprise_step_tokens_sum 70",
+                "reprise_body_bytes 77",
+                "reprise_queue_seconds_count 1",
+                "reprise_queue_seconds_bucket{le=\"0.01\"} 0",
+                "reprise_queue_seconds_bucket{le=\"0.05\"} 1",
+                "reprise_time_to_first_token_seconds_bucket{le=\"0.25\"} 0",
+                "reprise_time_to_first_token_seconds_bucket{le=\"0.5\"} 1",
+                "reprise_inter_token_seconds_count 1",
+                "# TYPE reprise_inter_token_seconds histogram"});
   EXPECT_THAT(page, Not(HasSubstr("reprise_steps_total")))
       << "what nobody knows yet is not said to be 0";
 }

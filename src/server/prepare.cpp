@@ -107,10 +107,9 @@ Result<Parsed> parse_completion(const Json& body, const ModelServices& model) {
   Parsed out{.parameters = std::move(completion->parameters), .prompts = {}};
   const bool several = completion->prompts.size() > 1;
   for (std::size_t i = 0; i < completion->prompts.size(); ++i) {
-    auto prompt =
-        read_prompt(std::move(completion->prompts[i]),
-                    several ? fmt::format("prompt[{}]", i) : "prompt",
-                    out.parameters, model);
+    auto prompt = read_prompt(std::move(completion->prompts[i]),
+                              several ? fmt::format("prompt[{}]", i) : "prompt",
+                              out.parameters, model);
     if (!prompt) return prompt.error();
     out.prompts.push_back(std::move(*prompt));
   }
@@ -235,9 +234,8 @@ Result<PreparedReply> prepare(Endpoint endpoint, std::string_view body,
     std::string place = chat ? "messages" : "prompt";
     if (parsed->prompts.size() > 1)
       place += fmt::format("[{}]", out.prompts.size());
-    const auto fits =
-        check_length(ids, place, prompt_tokens_max(parameters, model),
-                     model.context_tokens);
+    const auto fits = check_length(
+        ids, place, prompt_tokens_max(parameters, model), model.context_tokens);
     if (!fits) return fits.error();
     const int room = model.context_tokens - static_cast<int>(ids.size());
     auto& prompt = out.prompts.emplace_back(

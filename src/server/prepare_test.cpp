@@ -175,8 +175,7 @@ TEST(Prepare, ChoicesDifferInTheirSeedAlone) {
 }
 
 TEST(Prepare, SeveralPromptsAreInOrder) {
-  const auto p =
-      completion(R"({"prompt": ["x", [5, 6]], "n": 2, "seed": 7})");
+  const auto p = completion(R"({"prompt": ["x", [5, 6]], "n": 2, "seed": 7})");
   ASSERT_TRUE(p) << p.error().message;
   EXPECT_EQ(p->choices(), 4);
   for (const int choice : {0, 1})
@@ -184,8 +183,8 @@ TEST(Prepare, SeveralPromptsAreInOrder) {
   for (const int choice : {2, 3})
     EXPECT_EQ(request_of(*p, choice).prompt, (std::vector<TokenId>{5, 6}));
   EXPECT_EQ(request_of(*p, 2).sampling.seed, 7u);
-  const auto long_one = completion(
-      R"({"prompt": ["x", ")" + std::string(200, '!') + R"("]})");
+  const auto long_one =
+      completion(R"({"prompt": ["x", ")" + std::string(200, '!') + R"("]})");
   expect_error(long_one, ErrorKind::invalid, "prompt[1]", {"200", "100"});
 }
 
@@ -198,21 +197,20 @@ TEST(Prepare, APromptMayFillTheContextIfThereIsToBeNoReply) {
 }
 
 TEST(Prepare, EchoShowsThePromptAsItWasSent) {
-  EXPECT_EQ(completion(R"({"prompt": "a<|end|>b", "echo": true})")
-                ->prompts[0].text,
-            "a<|end|>b");
+  EXPECT_EQ(
+      completion(R"({"prompt": "a<|end|>b", "echo": true})")->prompts[0].text,
+      "a<|end|>b");
   const auto ids = Json(test_ids("ab")).dump();
-  EXPECT_EQ(completion("{\"echo\": true, \"prompt\": " + ids + "}")
-                ->prompts[0].text,
-            "ab");
+  EXPECT_EQ(
+      completion("{\"echo\": true, \"prompt\": " + ids + "}")->prompts[0].text,
+      "ab");
 }
 
 TEST(Prepare, PaddingOfTheVocabularyIsNeverDrawn) {
   EXPECT_EQ(with(R"("n": 1)").sampling.vocabulary, 0);
   auto padded = model();
   padded.vocabulary = kTestVocabulary + 100;
-  const auto p =
-      prepare(Endpoint::completions, R"({"prompt": "x"})", padded);
+  const auto p = prepare(Endpoint::completions, R"({"prompt": "x"})", padded);
   EXPECT_EQ(request_of(*p, 0).sampling.vocabulary, kTestVocabulary);
 }
 
@@ -236,13 +234,14 @@ TEST(Prepare, ATemplateThatKnowsNoEffortRefusesIt) {
 }
 
 TEST(Prepare, ThinkingIsSeenInTemplateAndPrompt) {
-  EXPECT_FALSE(chat(R"({"messages": [{"role": "user", "content": "x"}]})")
-                   ->reasoning);
+  EXPECT_FALSE(
+      chat(R"({"messages": [{"role": "user", "content": "x"}]})")->reasoning);
   auto thinks = model();
   thinks.chat_template =
-      ChatTemplate::compile("{{ messages[0].content }}{% if enable_thinking is "
-                            "false %}<think></think>{% endif %}",
-                            {})
+      ChatTemplate::compile(
+          "{{ messages[0].content }}{% if enable_thinking is "
+          "false %}<think></think>{% endif %}",
+          {})
           .value();
   const auto of = [&](const char* more) {
     return prepare(Endpoint::chat,

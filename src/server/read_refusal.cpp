@@ -45,12 +45,12 @@ HttpReply too_slow(RequestPart part, const ServerOptions& options) {
   const bool body = part == RequestPart::body;
   return error_reply(
       408,
-      Error{ErrorKind::invalid,
-            fmt::format(
-                "The request's {} did not arrive within {} ms.",
-                body ? "body" : "header",
-                (body ? options.body_timeout : options.header_timeout)
-                    .count())});
+      Error{
+          ErrorKind::invalid,
+          fmt::format(
+              "The request's {} did not arrive within {} ms.",
+              body ? "body" : "header",
+              (body ? options.body_timeout : options.header_timeout).count())});
 }
 
 std::optional<HttpReply> refusal_of(boost::system::error_code error,

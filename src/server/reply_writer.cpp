@@ -42,9 +42,8 @@ void add_cache(CacheReport& sum, const CacheReport& one) {
 
 // Choices run side by side: the slowest is what the client waited for.
 void add_timings(Timings& longest, const Timings& one) {
-  for (const auto field :
-       {&Timings::queue_ms, &Timings::restore_ms, &Timings::prompt_ms,
-        &Timings::predicted_ms})
+  for (const auto field : {&Timings::queue_ms, &Timings::restore_ms,
+                           &Timings::prompt_ms, &Timings::predicted_ms})
     longest.*field = std::max(longest.*field, one.*field);
 }
 

@@ -34,15 +34,14 @@ struct Reply {
   // `more` may have a prompt of its own.
   Reply(Endpoint endpoint, const std::string& more,
         const ModelServices& services = model())
-      : prepared(
-            prepare(endpoint,
-                    R"({"messages": [{"role": "user", "content": "x"}])" +
-                        std::string(more.find("\"prompt\"") < more.size()
-                                        ? ""
-                                        : R"(, "prompt": "pr")") +
-                        more + "}",
-                    services)
-                .value()),
+      : prepared(prepare(endpoint,
+                         R"({"messages": [{"role": "user", "content": "x"}])" +
+                             std::string(more.find("\"prompt\"") < more.size()
+                                             ? ""
+                                             : R"(, "prompt": "pr")") +
+                             more + "}",
+                         services)
+                     .value()),
         writer(endpoint, prepared, services) {}
 
   std::string token(TokenId id) { return writer.push(0, SampledToken{id}); }
@@ -201,17 +200,15 @@ TEST(ReplyWriter, StopStringsCountFromMinTokensOn) {
 // A token's made-up log-probabilities: minus its id, and one neighbour's.
 SampledToken scored(TokenId id) {
   const auto value = -static_cast<float>(id);
-  return {id, TokenLogprobs{.logprob = value,
-                            .rank = 2,
-                            .top = {{id + 1, value + 1}}}};
+  return {id, TokenLogprobs{
+                  .logprob = value, .rank = 2, .top = {{id + 1, value + 1}}}};
 }
 
 TEST(ReplyWriter, LogprobsComeWithTheChunkOfTheirToken) {
   for (const auto endpoint : {Endpoint::chat, Endpoint::completions}) {
     const bool chat = endpoint == Endpoint::chat;
-    const std::string wanted =
-        chat ? R"(, "logprobs": true, "top_logprobs": 1)"
-             : R"(, "logprobs": 1)";
+    const std::string wanted = chat ? R"(, "logprobs": true, "top_logprobs": 1)"
+                                    : R"(, "logprobs": 1)";
     Reply streamed(endpoint, R"(, "stream": true, "stop": "cx")" + wanted);
     Reply whole(endpoint, R"(, "stop": "cx")" + wanted);
     std::string out;
@@ -349,8 +346,8 @@ const ModelServices& thinking_model() {
 
 // "<think>" and "</think>" are tokens of the fixture, "why" is three.
 std::vector<TokenId> thought() {
-  return {506, test_ids("w")[0], test_ids("h")[0], test_ids("y")[0], 507,
-          test_ids("a")[0]};
+  return {506, test_ids("w")[0], test_ids("h")[0], test_ids("y")[0],
+          507, test_ids("a")[0]};
 }
 
 TEST(ReplyWriter, AThoughtIsNoContent) {
@@ -359,8 +356,8 @@ TEST(ReplyWriter, AThoughtIsNoContent) {
                 thinking_model());
     const auto out = reply.say("", thought(), length());
     std::string reasoning, content;
-    const auto documents = stream ? events_in(out)
-                                  : std::vector<Json>{Json::parse(out)};
+    const auto documents =
+        stream ? events_in(out) : std::vector<Json>{Json::parse(out)};
     for (const auto& json : documents) {
       if (json.is_null()) continue;
       const auto& choice = json["choices"][0];
@@ -383,8 +380,7 @@ TEST(ReplyWriter, AThoughtStaysInTheContentIfAskedTo) {
   Reply reply(Endpoint::chat, R"(, "reasoning_format": "none")",
               thinking_model());
   const auto json = Json::parse(reply.say("", thought(), length()));
-  EXPECT_EQ(json["choices"][0]["message"]["content"],
-            "<think>why</think>a");
+  EXPECT_EQ(json["choices"][0]["message"]["content"], "<think>why</think>a");
   EXPECT_FALSE(json["choices"][0]["message"].contains("reasoning"));
   EXPECT_FALSE(json["usage"].contains("completion_tokens_details"));
 }

@@ -10,13 +10,7 @@
 
 namespace reprise {
 
-enum class Endpoint {
-  chat,
-  completions,
-  tokenize,
-  detokenize,
-  apply_template
-};
+enum class Endpoint { chat, completions, tokenize, detokenize, apply_template };
 
 // Where a request goes: a reply that is ready, or an endpoint whose
 // reply takes its time.

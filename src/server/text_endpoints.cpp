@@ -77,8 +77,7 @@ Result<Json> tokenize(const Json& body, const ModelServices& model) {
 }
 
 Result<Json> detokenize(const Json& body, const ModelServices& model) {
-  const auto ids =
-      parse_detokenize_request(body, model.tokenizer->size());
+  const auto ids = parse_detokenize_request(body, model.tokenizer->size());
   if (!ids) return ids.error();
   const auto text = model.tokenizer->decode(*ids, /*skip_specials=*/false);
   if (!text) return text.error();

@@ -32,9 +32,8 @@ TEST(TextEndpoints, TokenizeAndBack) {
       answer(Endpoint::detokenize, Json{{"tokens", json["tokens"]}}.dump());
   EXPECT_EQ(text["content"], "ab<|end|>");
   EXPECT_EQ(text["prompt"], "ab<|end|>");
-  const auto plain =
-      answer(Endpoint::tokenize,
-             R"({"content": "<|end|>", "parse_special": false})");
+  const auto plain = answer(
+      Endpoint::tokenize, R"({"content": "<|end|>", "parse_special": false})");
   for (const auto& id : plain["tokens"]) EXPECT_NE(id, kTestEnd);
 }
 
@@ -49,9 +48,9 @@ TEST(TextEndpoints, MessagesAreTheChatsIds) {
       answer(Endpoint::apply_template, std::string("{") + kMessages + "}");
   EXPECT_EQ(text["prompt"],
             "<|system|>be<|end|><|end|><|user|>Hi<|end|><|assistant|>");
-  const auto open = answer(Endpoint::apply_template,
-                           std::string("{\"add_generation_prompt\": false, ") +
-                               kMessages + "}");
+  const auto open = answer(
+      Endpoint::apply_template,
+      std::string("{\"add_generation_prompt\": false, ") + kMessages + "}");
   EXPECT_EQ(open["prompt"], "<|system|>be<|end|><|end|><|user|>Hi<|end|>");
 }
 

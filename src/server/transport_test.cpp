@@ -167,16 +167,16 @@ TEST_F(TransportTest, CodingsThatAreNotServedAreNotReadAsIfTheyWere) {
   for (const char* coding :
        {"gzip, chunked", "gzip", "chunked, chunked", "identity",
         "gzip\r\nTransfer-Encoding: chunked"}) {
-    const auto reply = last_reply(
-        head(std::string("Transfer-Encoding: ") + coding + "\r\n") +
-        "2\r\n{}\r\n0\r\n\r\n");
+    const auto reply =
+        last_reply(head(std::string("Transfer-Encoding: ") + coding + "\r\n") +
+                   "2\r\n{}\r\n0\r\n\r\n");
     EXPECT_EQ(reply.status, 501) << coding;
     EXPECT_THAT(reply.error("message"), HasSubstr("chunked")) << coding;
   }
   for (const char* coding : {"gzip", "br, gzip", "gzip, identity"}) {
-    const auto reply = last_reply(
-        head(std::string("Content-Encoding: ") + coding +
-             "\r\nContent-Length: 2\r\n") + "{}");
+    const auto reply = last_reply(head(std::string("Content-Encoding: ") +
+                                       coding + "\r\nContent-Length: 2\r\n") +
+                                  "{}");
     EXPECT_EQ(reply.status, 415) << coding;
     EXPECT_EQ(RawClient::field(reply.head, "Accept-Encoding"), "identity");
     EXPECT_THAT(reply.error("message"), HasSubstr(coding));

@@ -21,7 +21,6 @@ constexpr KnownMarks kKnownMarks[] = {
     {"<|START_THINKING|>", "<|END_THINKING|>"},
 };
 
-
 std::string_view without_end_space(std::string_view text) {
   const auto last = text.find_last_not_of(kSpace);
   return text.substr(0, last == std::string_view::npos ? 0 : last + 1);

@@ -51,9 +51,9 @@ class ReasoningSplitter {
  private:
   enum class State { undecided, thought, content };
 
-  void decide();                           // from the text so far
-  void read_thought(std::string& out);     // what is certainly inside
-  std::string read_content();              // all of the text so far
+  void decide();                        // from the text so far
+  void read_thought(std::string& out);  // what is certainly inside
+  std::string read_content();           // all of the text so far
 
   const ReasoningMarks marks_;
   State state_;

@@ -34,8 +34,8 @@ TokenStream::TokenStream(std::shared_ptr<const Tokenizer> tokenizer,
   reprise_stream* stream = nullptr;
   check(reprise_stream_new(&stream));
   state_.reset(new State{std::move(tokenizer),
-                         crate::Owned<reprise_stream>(stream),
-                         std::move(stops), std::move(options)});
+                         crate::Owned<reprise_stream>(stream), std::move(stops),
+                         std::move(options)});
 }
 
 TokenStream::~TokenStream() = default;

@@ -162,8 +162,8 @@ TEST(TokenStream, AStopStringMayBeShown) {
 
 TEST(TokenStream, TheFirstTokensAreNotSearchedForStopStrings) {
   for (const int after : {0, 1, 2, 3}) {
-    TokenStream out(bytes(), {.stop_strings = {"b"},
-                              .stops_after_tokens = after});
+    TokenStream out(bytes(),
+                    {.stop_strings = {"b"}, .stops_after_tokens = after});
     std::string text;
     for (const TokenId id : spell("abab")) text += out.push(id);
     EXPECT_EQ(text, after < 2 ? "a" : "aba") << after;

@@ -16,10 +16,10 @@ namespace {
 float half_value(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int fraction = bits & 1023;
-  const float size = exponent == 31  ? fraction == 0 ? HUGE_VALF : NAN
-                     : exponent == 0 ? std::ldexp(float(fraction), -24)
-                                     : std::ldexp(float(1024 + fraction),
-                                                  exponent - 25);
+  const float size = exponent == 31 ? fraction == 0 ? HUGE_VALF : NAN
+                     : exponent == 0
+                         ? std::ldexp(float(fraction), -24)
+                         : std::ldexp(float(1024 + fraction), exponent - 25);
   return bits & 0x8000 ? -size : size;
 }
 

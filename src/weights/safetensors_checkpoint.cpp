@@ -36,19 +36,32 @@ using Settings = std::map<std::string, QuantizationSettings>;  // by module
 
 mlx::core::Dtype mlx_dtype(SafetensorsType type) {
   switch (type) {
-    case SafetensorsType::boolean: return mlx::core::bool_;
-    case SafetensorsType::u8: return mlx::core::uint8;
-    case SafetensorsType::i8: return mlx::core::int8;
-    case SafetensorsType::u16: return mlx::core::uint16;
-    case SafetensorsType::i16: return mlx::core::int16;
-    case SafetensorsType::u32: return mlx::core::uint32;
-    case SafetensorsType::i32: return mlx::core::int32;
-    case SafetensorsType::u64: return mlx::core::uint64;
-    case SafetensorsType::i64: return mlx::core::int64;
-    case SafetensorsType::f16: return mlx::core::float16;
-    case SafetensorsType::bf16: return mlx::core::bfloat16;
-    case SafetensorsType::f32: return mlx::core::float32;
-    case SafetensorsType::f64: return mlx::core::float64;
+    case SafetensorsType::boolean:
+      return mlx::core::bool_;
+    case SafetensorsType::u8:
+      return mlx::core::uint8;
+    case SafetensorsType::i8:
+      return mlx::core::int8;
+    case SafetensorsType::u16:
+      return mlx::core::uint16;
+    case SafetensorsType::i16:
+      return mlx::core::int16;
+    case SafetensorsType::u32:
+      return mlx::core::uint32;
+    case SafetensorsType::i32:
+      return mlx::core::int32;
+    case SafetensorsType::u64:
+      return mlx::core::uint64;
+    case SafetensorsType::i64:
+      return mlx::core::int64;
+    case SafetensorsType::f16:
+      return mlx::core::float16;
+    case SafetensorsType::bf16:
+      return mlx::core::bfloat16;
+    case SafetensorsType::f32:
+      return mlx::core::float32;
+    case SafetensorsType::f64:
+      return mlx::core::float64;
   }
   CHECK(false, "dtype {}", static_cast<int>(type));
 }

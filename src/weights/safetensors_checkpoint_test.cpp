@@ -134,16 +134,15 @@ class SafetensorsFolderTest : public ::testing::Test {
   // One scalar of every dtype that MLX's reader has (not F64).
   void write_every_dtype() {
     const std::pair<const char*, int> dtypes[] = {
-        {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"U16", 2}, {"I16", 2},
-        {"U32", 4},  {"I32", 4}, {"U64", 8}, {"I64", 8}, {"F16", 2},
-        {"BF16", 2}, {"F32", 4}};
+        {"BOOL", 1}, {"U8", 1},  {"I8", 1},   {"U16", 2},
+        {"I16", 2},  {"U32", 4}, {"I32", 4},  {"U64", 8},
+        {"I64", 8},  {"F16", 2}, {"BF16", 2}, {"F32", 4}};
     std::string header, data;
     for (const auto& [name, bytes] : dtypes) {
-      header += fmt::format(
-          R"({}"t.{}": {{"dtype": "{}", "shape": [], )"
-          R"("data_offsets": [{}, {}]}})",
-          header.empty() ? "{" : ", ", name, name, data.size(),
-          data.size() + bytes);
+      header += fmt::format(R"({}"t.{}": {{"dtype": "{}", "shape": [], )"
+                            R"("data_offsets": [{}, {}]}})",
+                            header.empty() ? "{" : ", ", name, name,
+                            data.size(), data.size() + bytes);
       data += std::string(bytes, '\1');
     }
     folder_.write("model.safetensors", safetensors_bytes(header + "}", data));

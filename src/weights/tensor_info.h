@@ -16,8 +16,8 @@ struct StoredQuantization {
 };
 
 struct TensorInfo {
-  std::string name;   // Hugging Face's
-  std::string dtype;  // as stored: "bfloat16", "uint32", "Q4_1"
+  std::string name;                 // Hugging Face's
+  std::string dtype;                // as stored: "bfloat16", "uint32", "Q4_1"
   std::vector<std::int32_t> shape;  // as stored: words, if they are packed
   std::size_t bytes = 0;
   std::string file;  // path

@@ -20,8 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
     "tools": [{"type": "function", "function": {"name": "f"}}],
     "add_generation_prompt": true})");
   const std::string source(reinterpret_cast<const char*>(data), size);
-  const auto compiled =
-      ChatTemplate::compile(source, {{"bos_token", "<s>"}});
+  const auto compiled = ChatTemplate::compile(source, {{"bos_token", "<s>"}});
   const auto text = compiled ? (*compiled)->render(context, 0)
                              : Result<std::string>(compiled.error());
   if (!text) CHECK(!text.error().message.empty());

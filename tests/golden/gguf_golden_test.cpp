@@ -112,8 +112,8 @@ std::string as_gguf(const FixtureModel& model) {
     const bool k = name.ends_with("k_proj.weight");
     mx::array values = tensor;
     if (interleaves(model.model_type) && (q || k))
-      values = interleaved(values, config.at(q ? "num_attention_heads"
-                                               : "num_key_value_heads"));
+      values = interleaved(
+          values, config.at(q ? "num_attention_heads" : "num_key_value_heads"));
     add_tensor(writer, gguf_name(name), values);
   }
   if (config.contains("rope_scaling")) add_rope_divisors(writer, config);
@@ -136,8 +136,7 @@ TEST_P(GgufGolden, PromptLogits) {
   EXPECT_LE(prompt_distance(golden, *runner), golden.tolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GgufGolden,
-                         ::testing::ValuesIn(plain_fixtures()),
+INSTANTIATE_TEST_SUITE_P(All, GgufGolden, ::testing::ValuesIn(plain_fixtures()),
                          [](const auto& info) { return info.param.arch; });
 
 }  // namespace

@@ -45,8 +45,7 @@ struct Golden {
 };
 
 inline Golden load_golden(const FixtureModel& model) {
-  const std::string folder =
-      REPRISE_SOURCE_DIR "/tests/fixtures/" + model.arch;
+  const std::string folder = REPRISE_SOURCE_DIR "/tests/fixtures/" + model.arch;
   const auto info = read_fixture_json(folder + "/golden.json");
   if (model.quantized.empty())
     return {mlx::core::load_safetensors(folder + "/golden.safetensors").first,

@@ -83,17 +83,17 @@ int setting(const json& config, const char* key, int fallback = 0) {
   const bool number = found != config.end() && found->is_number_integer();
   const auto value = number ? found->get<std::int64_t>() : 0;
   if (value <= 0 || value > std::numeric_limits<std::int32_t>::max())
-    throw std::runtime_error(fmt::format(
-        "{} is {}, and a positive integer is needed", key,
-        found == config.end() ? "missing" : found->dump()));
+    throw std::runtime_error(
+        fmt::format("{} is {}, and a positive integer is needed", key,
+                    found == config.end() ? "missing" : found->dump()));
   return static_cast<int>(value);
 }
 
 // Keys and values of every layer in float32, as the real program reserves.
 std::size_t block_bytes(const json& config) {
   const int heads = setting(config, "num_attention_heads");
-  const int head_dim = setting(config, "head_dim",
-                               setting(config, "hidden_size") / heads);
+  const int head_dim =
+      setting(config, "head_dim", setting(config, "hidden_size") / heads);
   return std::size_t{2} * sizeof(float) * kBlockTokens *
          static_cast<std::size_t>(setting(config, "num_hidden_layers")) *
          static_cast<std::size_t>(
