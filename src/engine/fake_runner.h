@@ -27,7 +27,7 @@ struct FakeRunnerOptions {
   int context_tokens = 4096;
   int block_count = 64;
   // What a row says after its history; empty: logits_after.
-  std::function<std::vector<float>(std::span<const TokenId>)> logits_of;
+  std::function<std::vector<float>(std::span<const TokenId>)> logits_of = {};
 
   // Faults, each an exception or NaN logits; empty: none.
   std::function<bool(const StepPlan&)> throws_at_step;
