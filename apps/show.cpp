@@ -1,7 +1,6 @@
 // `reprise show`: what a model is, without loading it.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -10,6 +9,7 @@
 #include "engine/inspect_model.h"
 #include "model_flags.h"
 #include "model_report.h"
+#include "standard_streams.h"
 
 namespace reprise {
 namespace {
@@ -31,10 +31,8 @@ int show(const ShowFlags& flags) {
       flags.json
           ? report.dump(2, ' ', false, Report::error_handler_t::replace) + "\n"
           : report_text(report);
-  if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-    return fail({ErrorKind::internal,
-                 "standard output could not be written: nothing is shown"});
-  return 0;
+  const auto printed = print_output(text);
+  return printed ? 0 : fail(printed.error());
 }
 
 }  // namespace

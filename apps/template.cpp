@@ -1,17 +1,15 @@
 // `reprise template`: what a chat template makes of a context, to the byte.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <ctime>
-#include <fstream>
-#include <iostream>
-#include <iterator>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "commands.h"
+#include "standard_streams.h"
 #include "text/chat_template.h"
 #include "weights/json_text.h"
 
@@ -26,29 +24,16 @@ struct TemplateFlags {
   std::optional<long> now;
 };
 
-Result<std::string> read_all(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path, std::ios::binary);
-    if (!file)
-      return Error{ErrorKind::not_found,
-                   fmt::format("'{}' cannot be read", path)};
-  }
-  std::istream& in = path == "-" ? std::cin : file;
-  std::string text((std::istreambuf_iterator<char>(in)), {});
-  if (in.bad())
-    return Error{ErrorKind::not_found,
-                 fmt::format("'{}' cannot be read", path)};
-  return text;
-}
+// A template and what it is given are read whole, however large.
+constexpr auto kBytesMax = std::numeric_limits<std::size_t>::max();
 
 int render(const TemplateFlags& flags) {
   if (flags.source == "-" && flags.context == "-")
     return fail({ErrorKind::invalid,
                  "template and context cannot both be standard input"});
-  const auto source = read_all(flags.source);
+  const auto source = read_input(flags.source, kBytesMax);
   if (!source) return fail(source.error());
-  const auto text = read_all(flags.context);
+  const auto text = read_input(flags.context, kBytesMax);
   if (!text) return fail(text.error());
   const auto context = parse_json_text<Json>(*text);
   if (!context.is_object())
@@ -59,12 +44,8 @@ int render(const TemplateFlags& flags) {
   const long now = flags.now.value_or(std::time(nullptr));
   const auto rendered = (*compiled)->render(context, now);
   if (!rendered) return fail(rendered.error());
-  const auto written =
-      std::fwrite(rendered->data(), 1, rendered->size(), stdout);
-  if (written != rendered->size() || std::fflush(stdout) != 0)
-    return fail({ErrorKind::internal,
-                 "standard output could not be written: nothing is shown"});
-  return 0;
+  const auto printed = print_output(*rendered);
+  return printed ? 0 : fail(printed.error());
 }
 
 }  // namespace

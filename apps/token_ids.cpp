@@ -4,13 +4,11 @@
 
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "base/size.h"
+#include "standard_streams.h"
 #include "weights/json_text.h"
 
 namespace reprise {
@@ -62,22 +60,9 @@ Result<std::vector<TokenId>> parse_token_ids(const std::string& text) {
 }
 
 Result<std::vector<TokenId>> read_token_ids(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path, std::ios::binary);
-    if (!file)
-      return Error{ErrorKind::not_found,
-                   fmt::format("cannot read the token ids in '{}'", path)};
-  }
-  std::istream& in = path == "-" ? std::cin : file;
-  std::string text(kInputBytesMax + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kInputBytesMax)
-    return Error{ErrorKind::too_large,
-                 fmt::format("'{}' has more than {} of token ids", path,
-                             format_size(kInputBytesMax))};
-  auto ids = parse_token_ids(text);
+  const auto text = read_input(path, kInputBytesMax);
+  if (!text) return text.error();
+  auto ids = parse_token_ids(*text);
   if (ids) return ids;
   return Error{ids.error().kind,
                fmt::format("'{}': {}", path, ids.error().message)};

@@ -10,23 +10,16 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/mix.h"
 #include "sampling/sampler.h"
 
 namespace reprise {
 namespace {
 
-// One step of SplitMix64 (Steele, Lea, Flood 2014).
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 std::uint64_t hash_of(std::span<const TokenId> tokens) {
   std::uint64_t hash = 0;
   for (const TokenId token : tokens)
-    hash = mix(hash ^ static_cast<std::uint64_t>(token + 1));
+    hash = mix64(hash ^ static_cast<std::uint64_t>(token + 1));
   return hash;
 }
 
@@ -63,7 +56,7 @@ std::vector<float> FakeRunner::logits_after(std::span<const TokenId> history,
   std::uint64_t hash = hash_of(history);
   std::vector<float> logits(static_cast<std::size_t>(vocabulary));
   for (auto& logit : logits) {
-    hash = mix(hash);
+    hash = mix64(hash);
     logit = static_cast<float>(hash >> 40) * 0x1.0p-21f;
   }
   return logits;

@@ -29,7 +29,7 @@ struct FakeRunnerOptions {
   int context_tokens = 4096;
   int block_count = 64;
   // What a row says after its history; empty: logits_after.
-  std::function<std::vector<float>(std::span<const TokenId>)> logits_of;
+  std::function<std::vector<float>(std::span<const TokenId>)> logits_of = {};
   int slot_count = 0;  // more: a model that keeps snapshots
 
   // Blocks whose rows are not numbers, as a stray write would leave them:

@@ -66,6 +66,7 @@ std::vector<float> adjusted_logits(const SampleInput& input,
     if (in(logits, token)) logits[token] += bias;
   penalize_repetition(input, params, logits);
   penalize_use(input, params, logits);
+  if (input.banned.empty()) return logits;
   auto kept = logits;
   for (const TokenId token : input.banned)
     if (in(kept, token)) kept[token] = kNever;

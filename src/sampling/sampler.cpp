@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/mix.h"
 #include "sampling/penalties.h"
 
 namespace reprise {
@@ -19,18 +20,11 @@ TokenId greedy(std::span<const float> logits) {
                               logits.begin());
 }
 
-// One step of SplitMix64 (Steele, Lea, Flood 2014): a good 64-bit mix.
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-
 // Uniform in [0, 1) from (seed, index) alone: no generator state to carry
 // over a preemption, a retry or a restart.
 double uniform(std::uint64_t seed, int index) {
-  const std::uint64_t bits = mix(mix(seed) ^ static_cast<std::uint64_t>(index));
+  const std::uint64_t bits =
+      mix64(mix64(seed) ^ static_cast<std::uint64_t>(index));
   return static_cast<double>(bits >> 11) * 0x1.0p-53;
 }
 

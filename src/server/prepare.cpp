@@ -11,6 +11,7 @@
 #include "api/completions.h"
 #include "api/fields.h"
 #include "api/json_body.h"
+#include "base/mix.h"
 
 namespace reprise {
 
@@ -176,13 +177,10 @@ Result<Request> make_request(const GenerationParameters& parameters,
   return request;
 }
 
-// One step of SplitMix64 (Steele, Lea, Flood 2014) from the seed and the
-// choice's number: seeds of neighbours have nothing in common.
+// Of choice 1 and on: the generator's output number `choice`, so that seeds of
+// neighbours have nothing in common.
 std::uint64_t choice_seed(std::uint64_t seed, int choice) {
-  std::uint64_t x = seed + 0x9e3779b97f4a7c15u * static_cast<unsigned>(choice);
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
+  return mix64(seed + kMixStep * static_cast<unsigned>(choice - 1));
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ std::string Tokenizer::token_bytes(TokenId id) const {
   // Behind another token, since some decoders drop a space at the beginning.
   const std::array ids = {state_->plain_id, id};
   const auto both = decode(ids, /*skip_specials=*/false);
-  const auto before = decode(std::span(ids).first(1), false);
+  const auto& before = state_->plain_text;
   if (!both || !before || !both->starts_with(*before)) return spelled;
   auto alone = both->substr(before->size());
   if (alone.find(kReplacement) == std::string::npos) return alone;

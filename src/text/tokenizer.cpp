@@ -87,7 +87,19 @@ Tokenizer::State::State(crate::Owned<reprise_tokenizer> tokenizer)
       special_texts(texts_of(handle.get(), special_ids)),
       special_text(special_texts),
       plain_id(plain_token(handle.get())),
+      plain_text(decode(std::span(&plain_id, 1), /*skip_specials=*/false)),
       pieces(kPieceBytesMax) {}
+
+// Ids that are in the vocabulary.
+Result<std::string> Tokenizer::State::decode(std::span<const TokenId> ids,
+                                             bool skip_specials) const {
+  const std::vector<std::uint32_t> given(ids.begin(), ids.end());
+  reprise_buffer text{};
+  const int status = reprise_tokenizer_decode(
+      handle.get(), given.data(), given.size(), skip_specials, &text);
+  if (status != REPRISE_OK) return crate::error(status);
+  return crate::take(text);
+}
 
 Result<std::vector<TokenId>> Tokenizer::State::encode(std::string_view text,
                                                       int mode) const {
@@ -224,12 +236,7 @@ Result<std::string> Tokenizer::decode(std::span<const TokenId> ids,
       return Error{ErrorKind::invalid,
                    fmt::format("token id {} is outside the vocabulary of {}",
                                id, size())};
-  const std::vector<std::uint32_t> given(ids.begin(), ids.end());
-  reprise_buffer text{};
-  const int status = reprise_tokenizer_decode(
-      state_->handle.get(), given.data(), given.size(), skip_specials, &text);
-  if (status != REPRISE_OK) return crate::error(status);
-  return crate::take(text);
+  return state_->decode(ids, skip_specials);
 }
 
 Result<std::vector<TokenId>> Tokenizer::encode_prompt(std::string_view text,

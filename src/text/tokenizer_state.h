@@ -1,6 +1,8 @@
 // What a Tokenizer holds. For the sources of this folder only.
 #pragma once
 
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +17,8 @@ struct Tokenizer::State {
   explicit State(crate::Owned<reprise_tokenizer> tokenizer);
 
   Result<std::vector<TokenId>> encode(std::string_view text, int mode) const;
+  Result<std::string> decode(std::span<const TokenId> ids,
+                             bool skip_specials) const;
 
   // A special token, or the text up to the next one.
   struct Piece {
@@ -40,6 +44,7 @@ struct Tokenizer::State {
   std::vector<std::string> special_texts;
   SpecialText special_text;
   const TokenId plain_id;  // some token that is one ASCII letter, or 0
+  const Result<std::string> plain_text;  // decoded alone
   TokenId prompt_bos = -1;
   TokenId chat_bos = -1;
   mutable PieceCache pieces;  // the texts with a byte for `first` before

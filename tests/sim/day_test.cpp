@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -19,6 +18,7 @@
 
 #include "engine/fake_runner.h"
 #include "engine/step_loop.h"
+#include "random_source.h"
 
 namespace reprise::sim {
 namespace {
@@ -62,10 +62,10 @@ struct Sums {
   std::size_t stopped = 0;
 };
 
-class Day {
+class Day : RandomSource {
  public:
   Day(unsigned seed, int slots)
-      : rng_(seed),
+      : RandomSource(seed, kVocabulary),
         runner_(runner_options(slots)),
         loop_(runner_,
               {.parallel = kParallel,
@@ -136,17 +136,6 @@ class Day {
     options.block_count = kBlocks;
     options.slot_count = slots;
     return options;
-  }
-
-  double uniform() { return std::uniform_real_distribution<>(0, 1)(rng_); }
-  bool chance(double p) { return uniform() < p; }
-  int between(int low, int high) {
-    return std::uniform_int_distribution<>(low, high)(rng_);
-  }
-  std::vector<TokenId> random_tokens(int count) {
-    std::vector<TokenId> tokens(static_cast<std::size_t>(count));
-    for (auto& token : tokens) token = between(0, kVocabulary - 1);
-    return tokens;
   }
 
   // A step takes 40 ms and a millisecond for each token: at noon the machine
@@ -314,7 +303,6 @@ class Day {
     return {};
   }
 
-  std::mt19937 rng_;
   const Time start_{};
   Time now_{};
   std::vector<TokenId> system_prompts_[4];
@@ -328,15 +316,9 @@ class Day {
   StepLoop loop_;
 };
 
-// A CHECK aborts before any trace is printed.
-volatile std::sig_atomic_t current_seed = 0;
-void tell_seed(int) {
-  std::fprintf(stderr, "REPRISE_SEED=%d\n", static_cast<int>(current_seed));
-}
-
 void live_through(unsigned seed, int slots) {
   SCOPED_TRACE(testing::Message() << "REPRISE_SEED=" << seed);
-  current_seed = static_cast<int>(seed);
+  SeedOnAbort::set(static_cast<int>(seed));
   Day day(seed, slots);
   ASSERT_NO_THROW(day.run());
   if (testing::Test::HasFatalFailure()) return;
@@ -368,7 +350,7 @@ void live_through(unsigned seed, int slots) {
 class SimulatedDay : public testing::TestWithParam<int> {};
 
 TEST_P(SimulatedDay, EveryRequestEndsOnceAndAsAlone) {
-  const auto before = std::signal(SIGABRT, tell_seed);
+  const SeedOnAbort teller;
   unsigned first = 1, count = 1;
   if (const char* seed = std::getenv("REPRISE_SEED"))
     first = static_cast<unsigned>(std::atoi(seed));
@@ -378,7 +360,6 @@ TEST_P(SimulatedDay, EveryRequestEndsOnceAndAsAlone) {
     live_through(seed, GetParam());
     if (testing::Test::HasFailure()) break;
   }
-  std::signal(SIGABRT, before);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, SimulatedDay, testing::Values(0, 20),

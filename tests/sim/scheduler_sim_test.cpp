@@ -3,13 +3,13 @@
 // many, REPRISE_SEED=n one.
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <set>
 
 #include "base/limits.h"
+#include "random_source.h"
 #include "sim_world.h"
 
 namespace reprise::sim {
@@ -30,10 +30,10 @@ struct Traffic {
   double no_cache = 0.15;
 };
 
-class RandomTraffic {
+class RandomTraffic : RandomSource {
  public:
   RandomTraffic(unsigned seed, const Traffic& traffic)
-      : rng_(seed), traffic_(traffic) {
+      : RandomSource(seed, kVocabulary), traffic_(traffic) {
     for (auto& text : texts_) text = random_tokens(700);
   }
 
@@ -58,18 +58,6 @@ class RandomTraffic {
   }
 
  private:
-  bool chance(double p) {
-    return std::uniform_real_distribution<>(0, 1)(rng_) < p;
-  }
-  int between(int low, int high) {
-    return std::uniform_int_distribution<>(low, high)(rng_);
-  }
-  std::vector<TokenId> random_tokens(int count) {
-    std::vector<TokenId> tokens(static_cast<std::size_t>(count));
-    for (auto& token : tokens) token = between(0, kVocabulary - 1);
-    return tokens;
-  }
-
   void wire_faults(SimWorld& world) {
     world.runner().options().throws_at_step = [this](const StepPlan&) {
       return chance(traffic_.glitch);
@@ -128,7 +116,6 @@ class RandomTraffic {
     earlier_.push_back(chance(0.5) ? whole : request.prompt);
   }
 
-  std::mt19937 rng_;
   const Traffic traffic_;
   std::vector<TokenId> texts_[3];
   std::vector<std::vector<TokenId>> earlier_;
@@ -144,15 +131,9 @@ struct Sums {
   std::size_t copied_rows = 0;
 };
 
-// A CHECK aborts before any trace is printed.
-volatile std::sig_atomic_t current_seed = 0;
-void tell_seed(int) {
-  std::fprintf(stderr, "REPRISE_SEED=%d\n", static_cast<int>(current_seed));
-}
-
 void run_world(int seed, const Traffic& traffic, Sums& sums) {
   SCOPED_TRACE(testing::Message() << "REPRISE_SEED=" << seed);
-  current_seed = seed;
+  SeedOnAbort::set(seed);
   SimWorld world({.parallel = traffic.parallel,
                   .context_tokens = traffic.context_tokens,
                   .block_count = traffic.block_count,
@@ -178,7 +159,7 @@ void run_world(int seed, const Traffic& traffic, Sums& sums) {
 
 Sums run_worlds(int count, const Traffic& traffic) {
   Sums sums;
-  const auto before = std::signal(SIGABRT, tell_seed);
+  const SeedOnAbort teller;
   int first = 1;
   if (const char* seed = std::getenv("REPRISE_SEED")) {
     first = std::atoi(seed);
@@ -192,7 +173,6 @@ Sums run_worlds(int count, const Traffic& traffic) {
     run_world(seed, traffic, sums);
     if (testing::Test::HasFailure()) break;
   }
-  std::signal(SIGABRT, before);
   return sums;
 }
 
