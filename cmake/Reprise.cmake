@@ -119,12 +119,13 @@ else()
   set(REPRISE_TEST_TIMEOUT 300)
 endif()
 
-# reprise_test(NAME SOURCES a_test.cpp ... LINKS folder ...)
+# reprise_test(NAME [THREADS] SOURCES a_test.cpp ... LINKS folder ...)
 # One GoogleTest program a folder. REPRISE_SOURCE_DIR is defined for data.
+# THREADS: it has several; the others have nothing for the thread sanitizer.
 function(reprise_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "THREADS" "TIMEOUT" "SOURCES;LINKS" ${ARGN})
   reprise_leave_out(left_out ${name} ${ARG_LINKS})
-  if(left_out)
+  if(left_out OR (REPRISE_SANITIZE STREQUAL "thread" AND NOT ARG_THREADS))
     return()
   endif()
   if(NOT ARG_TIMEOUT OR REPRISE_SOAK)
