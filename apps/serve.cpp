@@ -43,7 +43,8 @@ ModelServices services_of(const TextModel& text, const RunnerInfo& runner) {
           .eos = text.end_tokens,
           .context_tokens = runner.context_tokens,
           .vocabulary = runner.vocabulary,
-          .created = std::time(nullptr)};
+          .created = std::time(nullptr),
+          .keeps_snapshots = runner.slot_count > 0};
 }
 
 // What is loaded: the engine in its own thread, the text side in another.

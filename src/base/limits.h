@@ -15,6 +15,9 @@ inline constexpr int kBlockTokens = 256;
 inline constexpr int kQuantumTokens = 64;
 static_assert(kBlockTokens % kQuantumTokens == 0);
 
+// Positions of one prompt that are marked for a snapshot.
+inline constexpr std::size_t kMarksMax = 4;
+
 // Requests that may wait for the engine, over all clients.
 inline constexpr std::size_t kInboxRequestsMax = 1024;
 

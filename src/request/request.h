@@ -42,6 +42,10 @@ struct SamplingParams {
 
 struct Request {
   std::vector<TokenId> prompt;  // not empty; every id is in the vocabulary
+  // Where other prompts may go on differently: positions inside the prompt,
+  // ascending. A model that can be resumed only where a snapshot was kept gets
+  // one there; others need none. At most kMarksMax.
+  std::vector<int> marks = {};
   SamplingParams sampling;
   int max_tokens = 0;  // prompt + max_tokens fits the context. 0: the prompt
                        // is evaluated, and that is all

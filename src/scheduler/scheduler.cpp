@@ -166,6 +166,9 @@ Result<void> Scheduler::add(RequestId id, Request request) {
   s->prompt_size = static_cast<int>(request.prompt.size());
   s->tokens = std::move(request.prompt);
   s->request = std::move(request);
+  CHECK(s->request.marks.size() <= kMarksMax, "{} marks",
+        s->request.marks.size());
+  s->stop_at_marks();
   state_->waiting.push_back(std::move(s));
   return {};
 }

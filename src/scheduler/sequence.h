@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "prefix/block_allocator.h"
 #include "request/event.h"
@@ -93,6 +94,9 @@ struct Sequence {
   // evaluate), at its end, at every kSnapshotTokens and at `stops`.
   bool snapshot_due(int position) const;
   void add_stop(int position);
+  // Of the request's marks those that save a quantum or more: what lies closer
+  // to the one before is as quickly computed.
+  void stop_at_marks();
   // The next such position behind `length`, at most size().
   int next_stop() const;
 
@@ -140,6 +144,17 @@ inline void Sequence::add_stop(int position) {
   if (position <= length) return;
   if (std::find(stops.begin(), stops.end(), position) == stops.end())
     stops.push_back(position);
+}
+
+inline void Sequence::stop_at_marks() {
+  int last = 0;
+  for (const int mark : request.marks) {
+    CHECK(mark >= last && mark < prompt_size, "mark {} of {} tokens", mark,
+          prompt_size);
+    if (mark - last < kQuantumTokens) continue;
+    add_stop(mark);
+    last = mark;
+  }
 }
 
 inline bool Sequence::snapshot_due(int position) const {

@@ -21,6 +21,8 @@ struct ModelServices {
                              // the smaller of context and state memory
   int vocabulary = 0;        // token ids in prompts are below this
   std::int64_t created = 0;  // Unix time, seconds
+  // The engine keeps snapshots: its requests say where messages begin.
+  bool keeps_snapshots = false;
 };
 
 }  // namespace reprise

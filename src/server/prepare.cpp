@@ -12,6 +12,7 @@
 #include "api/fields.h"
 #include "api/json_body.h"
 #include "base/mix.h"
+#include "text/message_marks.h"
 
 namespace reprise {
 
@@ -24,6 +25,7 @@ struct PromptIds {
   Ids ids;
   std::string text = {};
   bool hidden_bos = false;
+  std::vector<int> marks = {};
 };
 
 struct Parsed {
@@ -65,6 +67,16 @@ int prompt_tokens_max(const GenerationParameters& parameters,
   return model.context_tokens - (parameters.max_tokens == 0 ? 0 : 1);
 }
 
+ChatTemplate::ChatOptions template_options(const ChatRequest& chat,
+                                           bool calls_for_reply,
+                                           const ModelServices& model) {
+  ChatTemplate::ChatOptions options;
+  options.extra = chat.template_kwargs;
+  options.add_generation_prompt = calls_for_reply;
+  options.tokens_max = prompt_tokens_max(chat.parameters, model);
+  return options;
+}
+
 Result<Parsed> parse_chat(const Json& body, const ModelServices& model) {
   auto rendered = render_chat(body, true, model);
   if (!rendered) return rendered.error();
@@ -73,7 +85,12 @@ Result<Parsed> parse_chat(const Json& body, const ModelServices& model) {
   if (const auto& marks = model.chat_template->reasoning_marks())
     out.reasoning = {*marks, reply_start(*marks, prompt.text),
                      chat.reasoning_in_content};
-  out.prompts.push_back({std::move(prompt.ids)});
+  PromptIds ids{std::move(prompt.ids)};
+  if (model.keeps_snapshots && out.parameters.cache_prompt)
+    ids.marks = message_marks(*model.chat_template, chat.messages,
+                              template_options(chat, true, model),
+                              *model.tokenizer, ids.ids);
+  out.prompts.push_back(std::move(ids));
   return out;
 }
 
@@ -201,12 +218,9 @@ Result<RenderedRequest> render_chat(const Json& body, bool calls_for_reply,
   if (!chat) return chat.error();
   const auto allowed = check_template(*chat, model);
   if (!allowed) return allowed.error();
-  ChatTemplate::ChatOptions options;
-  options.extra = chat->template_kwargs;
-  options.add_generation_prompt = calls_for_reply;
-  options.tokens_max = prompt_tokens_max(chat->parameters, model);
-  auto prompt = model.chat_template->render_chat(chat->messages, options,
-                                                 *model.tokenizer);
+  auto prompt = model.chat_template->render_chat(
+      chat->messages, template_options(*chat, calls_for_reply, model),
+      *model.tokenizer);
   if (!prompt) return about("messages", prompt.error());
   return RenderedRequest{std::move(*chat), std::move(*prompt)};
 }
@@ -228,7 +242,7 @@ Result<PreparedReply> prepare(Endpoint endpoint, std::string_view body,
   const auto& parameters = out.parameters;
   auto request = make_request(parameters, model);
   if (!request) return request.error();
-  for (auto& [ids, text, hidden_bos] : parsed->prompts) {
+  for (auto& [ids, text, hidden_bos, marks] : parsed->prompts) {
     std::string place = chat ? "messages" : "prompt";
     if (parsed->prompts.size() > 1)
       place += fmt::format("[{}]", out.prompts.size());
@@ -239,6 +253,7 @@ Result<PreparedReply> prepare(Endpoint endpoint, std::string_view body,
     auto& prompt = out.prompts.emplace_back(
         PreparedPrompt{*request, std::move(text), hidden_bos});
     prompt.request.prompt = std::move(ids);
+    prompt.request.marks = std::move(marks);
     prompt.request.max_tokens =
         std::min(parameters.max_tokens.value_or(room), room);
     prompt.request.min_tokens =

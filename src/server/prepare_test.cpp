@@ -43,6 +43,23 @@ TEST(Prepare, AChatGoesThroughTheTemplate) {
   EXPECT_TRUE(request_of(*p, 0).cache_prompt);
 }
 
+TEST(Prepare, MarksAreForAModelThatKeepsSnapshots) {
+  const std::string body =
+      R"({"messages": [{"role": "system", "content": "Be!"},
+                       {"role": "user", "content": "Hi"}])";
+  EXPECT_TRUE(request_of(*chat(body + "}"), 0).marks.empty());
+  auto keeps = model();
+  keeps.keeps_snapshots = true;
+  const auto marks = [&](Endpoint endpoint, const std::string& json) {
+    return request_of(prepare(endpoint, json, keeps).value(), 0).marks;
+  };
+  // <|system|>Be!<|end|><|user|>
+  EXPECT_EQ(marks(Endpoint::chat, body + "}"), std::vector<int>{6});
+  EXPECT_TRUE(
+      marks(Endpoint::chat, body + R"(, "cache_prompt": false})").empty());
+  EXPECT_TRUE(marks(Endpoint::completions, R"({"prompt": "x"})").empty());
+}
+
 TEST(Prepare, ACompletionParsesSpecialTokens) {
   const auto p = completion(
       R"({"prompt": "Hi<|end|>", "ignore_eos": true, "cache_prompt": false})");

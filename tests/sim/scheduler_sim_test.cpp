@@ -100,6 +100,12 @@ class RandomTraffic : RandomSource {
         traffic_.context_tokens - static_cast<int>(request.prompt.size()));
     if (chance(0.3)) request.stop_tokens = {between(0, kVocabulary - 1)};
     request.cache_prompt = !chance(traffic_.no_cache);
+    const int size = static_cast<int>(request.prompt.size());
+    while (request.marks.size() < kMarksMax && chance(0.5)) {
+      const int last = request.marks.empty() ? 0 : request.marks.back();
+      if (last + 1 >= size) break;
+      request.marks.push_back(between(last + 1, size - 1));
+    }
     const auto added = world.add(id, request);
     if (!added) {
       // The one "no" of this world: more than the whole pool.

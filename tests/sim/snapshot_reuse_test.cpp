@@ -28,9 +28,11 @@ class SnapshotReuse : public testing::Test {
     return tokens;
   }
 
-  RequestId add(const std::vector<TokenId>& prompt, int max_tokens = 8) {
+  RequestId add(const std::vector<TokenId>& prompt, int max_tokens = 8,
+                const std::vector<int>& marks = {}) {
     Request request;
     request.prompt = prompt;
+    request.marks = marks;
     request.max_tokens = max_tokens;
     request.sampling.temperature = 0;
     EXPECT_TRUE(world_->add(++last_, request));
@@ -45,8 +47,9 @@ class SnapshotReuse : public testing::Test {
     return world_->outcomes().at(id).reply;
   }
 
-  int ask(const std::vector<TokenId>& prompt, int max_tokens = 8) {
-    const RequestId id = add(prompt, max_tokens);
+  int ask(const std::vector<TokenId>& prompt, int max_tokens = 8,
+          const std::vector<int>& marks = {}) {
+    const RequestId id = add(prompt, max_tokens, marks);
     world_->run();
     EXPECT_EQ(world_->complaint(), "");
     return evaluated(id);
@@ -95,6 +98,21 @@ TEST_F(SnapshotReuse, ABranchPointIsKept) {
   EXPECT_EQ(ask(question(3)), 1300) << "no snapshot stood inside";
   EXPECT_LE(ask(question(4)), 300 + 64);
   EXPECT_LE(ask(question(5)), 300 + 64);
+}
+
+// A message begins there: the second conversation goes on from it already.
+TEST_F(SnapshotReuse, AMarkIsKeptAtOnce) {
+  start(40, 12);
+  for (const int mark : {64, 65, 511, 700, 1000}) {
+    auto first = text(mark, mark);
+    auto second = first;
+    for (auto [prompt, seed] : {std::pair(&first, 2), {&second, 3}}) {
+      const auto words = text(seed, 300);
+      prompt->insert(prompt->end(), words.begin(), words.end());
+    }
+    EXPECT_EQ(ask(first, 8, {mark}), mark + 300);
+    EXPECT_EQ(ask(second, 8, {mark}), 300) << mark;
+  }
 }
 
 // Asked at once, it is computed once; the others go on from the last quantum.
