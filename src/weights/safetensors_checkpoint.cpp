@@ -1,6 +1,7 @@
 #include "weights/safetensors_checkpoint.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -26,6 +27,7 @@ using nlohmann::json;
 
 constexpr std::uintmax_t kJsonBytesMax = 64 << 20;
 const char* const kIndexName = "model.safetensors.index.json";
+const char* const kWholeName = "model.safetensors";
 
 struct Entry {
   std::shared_ptr<const MappedFile> file;
@@ -219,6 +221,28 @@ Result<void> add_file(const fs::path& path, const std::set<std::string>* wanted,
   return {};
 }
 
+using FilesOfIndex = std::map<std::string, std::set<std::string>>;
+
+// Whoever joined the shards to one file may have left their index. That file's
+// tensors, if a shard is not there and it has all that the index lists.
+std::optional<Entries> read_instead(const fs::path& folder,
+                                    const FilesOfIndex& files) {
+  std::error_code none;
+  const auto gone = std::find_if(files.begin(), files.end(), [&](auto& file) {
+    return !fs::exists(folder / file.first, none);
+  });
+  const fs::path whole = folder / kWholeName;
+  if (gone == files.end() || !fs::exists(whole, none)) return std::nullopt;
+  std::set<std::string> names;
+  for (const auto& [file, in_it] : files)
+    names.insert(in_it.begin(), in_it.end());
+  Entries entries;
+  if (!add_file(whole, &names, entries)) return std::nullopt;
+  spdlog::warn("'{}' names '{}', which is not there; '{}' has all its tensors",
+               (folder / kIndexName).string(), gone->first, whole.string());
+  return entries;
+}
+
 Result<Entries> read_indexed(const fs::path& folder) {
   const fs::path path = folder / kIndexName;
   const auto index = read_json(path);
@@ -227,7 +251,7 @@ Result<Entries> read_indexed(const fs::path& folder) {
   if (map == index->end() || !map->is_object())
     return Error{ErrorKind::corrupt,
                  fmt::format("'{}' has no object 'weight_map'", path.string())};
-  std::map<std::string, std::set<std::string>> files;
+  FilesOfIndex files;
   for (const auto& [name, file] : map->items()) {
     const bool plain = file.is_string() &&
                        fs::path(file.get<std::string>()).filename() ==
@@ -240,6 +264,7 @@ Result<Entries> read_indexed(const fs::path& folder) {
                       path.string(), name, file.dump())};
     files[file.get<std::string>()].insert(name);
   }
+  if (auto whole = read_instead(folder, files)) return std::move(*whole);
   Entries entries;
   for (const auto& [file, names] : files) {
     const auto added = add_file(folder / file, &names, entries);

@@ -10,7 +10,9 @@
 namespace reprise {
 
 // As Checkpoint::open, for a folder. With model.safetensors.index.json, the
-// tensors that it lists; without, those of all model*.safetensors.
+// tensors that it lists, and where it names a file that is not there, those of
+// a model.safetensors that has them all; without, those of all
+// model*.safetensors.
 Result<std::unique_ptr<Checkpoint>> open_safetensors_checkpoint(
     const std::string& folder,
     Checkpoint::Contents contents = Checkpoint::Contents::values);

@@ -201,6 +201,18 @@ TEST_F(SafetensorsFolderTest, SeveralFilesWithoutAnIndex) {
   expect_error(ErrorKind::corrupt, "tensor 'a' is in");
 }
 
+TEST_F(SafetensorsFolderTest, AnIndexOfShardsThatWereJoined) {
+  folder_.write("config.json", "{}");
+  folder_.write("model.safetensors.index.json",
+                R"({"weight_map": {"a": "gone.safetensors"}})");
+  write_one("model.safetensors", "b");
+  expect_error(ErrorKind::not_found, "gone.safetensors");
+  write_one("model.safetensors", "a");
+  const auto checkpoint = open_safetensors_checkpoint(folder_.path());
+  ASSERT_TRUE(checkpoint) << checkpoint.error().message;
+  EXPECT_THAT((*checkpoint)->names(), ::testing::ElementsAre("a"));
+}
+
 TEST_F(SafetensorsFolderTest, MissingParts) {
   expect_error(ErrorKind::not_found, "config.json");
   folder_.write("config.json", "{}");
