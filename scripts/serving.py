@@ -30,14 +30,16 @@ def free_port() -> int:
 class Server:
     """One server on a free port of 127.0.0.1. Ends with the `with` block."""
 
-    def __init__(self, model: Path, *flags: str, log: Path):
+    def __init__(self, model: Path, *flags: str, log: Path,
+                 binary: Path = BINARY, environment: dict[str, str] | None = None):
         self.port = free_port()
         self.log = log
         with open(log, "wb") as out:
             self.process = subprocess.Popen(
-                [str(BINARY), "serve", "-m", str(model), "--host", "127.0.0.1",
+                [str(binary), "serve", "-m", str(model), "--host", "127.0.0.1",
                  "--port", str(self.port), *flags],
-                stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+                stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                env={**os.environ, **(environment or {})})
 
     def __enter__(self) -> "Server":
         return self

@@ -1,4 +1,5 @@
-"""Servers with models that say what a report needs."""
+"""Servers with models that say what a report needs, and with the small
+fixtures of each kind of state."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,9 +9,33 @@ import pytest
 
 from conftest import start
 from serving import Server
+from support.fixture_models import FIXTURES
 from support.script_model import ScriptModel
+from support.servers import TestServer
 
 Script = Callable[..., Server]
+Fixture = Callable[..., TestServer]
+
+
+@pytest.fixture(scope="session")
+def fixture() -> Iterator[Fixture]:
+    """fixture(architecture, folder, flags...): a ready server of that small
+    checkpoint, one for all tests that ask for the same."""
+    running: dict[tuple[str, ...], TestServer] = {}
+
+    def get(*key: str) -> TestServer:
+        if key not in running:
+            arch, kind, *flags = key
+            server = start(FIXTURES / arch / kind, "-c", "16384",
+                           "--state-memory", "256MiB", *flags,
+                           log=f"reports-{len(running)}-{arch}-{kind}")
+            running[key] = server
+            server.wait_ready()
+        return running[key]
+
+    yield get
+    for server in running.values():
+        server.check_end()
 
 
 @pytest.fixture

@@ -50,3 +50,29 @@ def add(path: Path, tensors: Tensors) -> None:
     more = bytes(size_of(header) - begin)
     path.chmod(0o644)
     path.write_bytes(encode(header) + data[start:] + more)
+
+
+# With their data: name -> type, shape, bytes.
+Loaded = dict[str, tuple[str, tuple[int, ...], bytes]]
+
+
+def load(path: Path) -> Loaded:
+    data = path.read_bytes()
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:start])
+    header.pop("__metadata__", None)
+    return {name: (t["dtype"], tuple(t["shape"]),
+                   data[start + t["data_offsets"][0]:
+                        start + t["data_offsets"][1]])
+            for name, t in header.items()}
+
+
+def save(path: Path, tensors: Loaded) -> None:
+    header: dict[str, Any] = {}
+    begin = 0
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": list(shape),
+                        "data_offsets": [begin, begin + len(data)]}
+        begin += len(data)
+    path.write_bytes(encode(header)
+                     + b"".join(data for _, _, data in tensors.values()))

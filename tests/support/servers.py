@@ -1,6 +1,7 @@
 """The servers of the tests: each says how it has to end."""
 
 from pathlib import Path
+from typing import Any
 
 from serving import BINARY, ROOT, Server
 from support import sanitizers
@@ -13,8 +14,9 @@ class TestServer(Server):
     __test__ = False  # not a class of tests
     started: list["TestServer"] = []
 
-    def __init__(self, model: Path, *flags: str, log: Path, status: int):
-        super().__init__(model, *flags, log=log)
+    def __init__(self, model: Path, *flags: str, log: Path, status: int,
+                 **more: Any):
+        super().__init__(model, *flags, log=log, **more)
         self.status = status
         self.started.append(self)
 
@@ -35,8 +37,9 @@ class TestServer(Server):
             + self.log_tail())
 
 
-def start(model: Path, *flags: str, log: str, status: int = 0) -> TestServer:
+def start(model: Path, *flags: str, log: str, status: int = 0,
+          binary: Path = BINARY, **more: Any) -> TestServer:
     """A server that has to end with that status."""
-    assert BINARY.exists(), f"{BINARY} is missing: run `make build`"
-    return TestServer(model, "--dtype", "float32", *flags,
-                      log=LOGS / f"{log}.log", status=status)
+    assert binary.exists(), f"{binary} is missing: run `make build`"
+    return TestServer(model, "--dtype", "float32", *flags, binary=binary,
+                      log=LOGS / f"{log}.log", status=status, **more)
