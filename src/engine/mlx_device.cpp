@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <mlx/compile.h>
 #include <mlx/memory.h>
+#include <mlx/scheduler.h>
+#include <mlx/stream.h>
+#include <spdlog/spdlog.h>
 
 #include <stdexcept>
 
@@ -47,6 +50,21 @@ void prepare_device(mx::Device::DeviceType device) {
   // On the CPU, compiling would run g++ and load what lies in the temporary
   // folder, where anybody may put a library.
   mx::disable_compile();
+}
+
+// MLX counts every tenth task when it hands it to a stream; where one before
+// it has thrown meanwhile, the end of what was counted may never come. With
+// eleven such, the next evaluation would wait for one of them forever.
+void end_failed_step() {
+  try {
+    mx::synchronize();
+  } catch (const std::exception& e) {
+    spdlog::warn("the failed step failed again while ending: {}", e.what());
+    mx::synchronize();
+  }
+  while (mx::scheduler::n_active_tasks() > 0)
+    mx::scheduler::notify_task_completion(
+        mx::default_stream(mx::default_device()));
 }
 
 }  // namespace reprise

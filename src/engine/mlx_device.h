@@ -18,4 +18,8 @@ mlx::core::Dtype choose_dtype(const std::string& name,
 // Makes it the default of this process, before anything is loaded.
 void prepare_device(mlx::core::Device::DeviceType device);
 
+// After an evaluation that threw: waits until nothing of it runs any more, and
+// leaves MLX as before it. On the thread that evaluated.
+void end_failed_step();
+
 }  // namespace reprise

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <mlx/device.h>
 #include <mlx/ops.h>
-#include <mlx/stream.h>
 #include <mlx/transforms.h>
 #include <mlx/version.h>
 #include <spdlog/spdlog.h>
@@ -92,11 +91,7 @@ class ModelRunner : public Runner {
     } catch (...) {
       // A task of the failed step may still be writing: nobody may use its
       // rows' blocks before it has ended.
-      try {
-        mx::synchronize();
-      } catch (const std::exception& e) {
-        spdlog::warn("the failed step failed again while ending: {}", e.what());
-      }
+      end_failed_step();
       throw;
     }
   }
