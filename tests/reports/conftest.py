@@ -15,6 +15,8 @@ from support.servers import TestServer
 
 Script = Callable[..., Server]
 Fixture = Callable[..., TestServer]
+# How latent state is kept: name -> flags of the server.
+LATENT_MODES: dict[str, tuple[str, ...]] = {"plain": ()}
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +28,8 @@ def fixture() -> Iterator[Fixture]:
     def get(*key: str) -> TestServer:
         if key not in running:
             arch, kind, *flags = key
-            server = start(FIXTURES / arch / kind, "-c", "16384",
-                           "--state-memory", "256MiB", *flags,
+            server = start(FIXTURES / arch / kind, "-c", "32768",
+                           "--state-memory", "256MiB", "--parallel", "4", *flags,
                            log=f"reports-{len(running)}-{arch}-{kind}")
             running[key] = server
             server.wait_ready()

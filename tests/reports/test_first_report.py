@@ -11,6 +11,7 @@ from support.replies import Comparison, ask, cold, fresh_ids
 
 pytestmark = pytest.mark.real_model
 
+SOAK = bool(os.environ.get("REPRISE_SOAK"))
 TURNS, APPENDED, REPLY = 20, 16, 8
 # Of architecture: what a turn may evaluate beside its new tokens.
 BESIDE = {"glm4_moe_lite": 1, "gemma4": 1}
@@ -30,7 +31,7 @@ def test_a_turn_costs_what_is_new_in_it(fixture: Fixture, arch: str, kind: str):
             if turn > 0:
                 assert reply.evaluated <= len(chat) - before + BESIDE[arch]
                 assert reply.cached + reply.evaluated == len(chat)
-            if turn % 4 == 1 or os.environ.get("REPRISE_SOAK"):
+            if turn % 6 == 1 or SOAK:
                 compared.check(reply, cold(server, chat, max_tokens=REPLY))
             before = len(chat) + REPLY
             chat = chat + reply.ids + fresh_ids(size + turn + 1, APPENDED)

@@ -8,11 +8,11 @@ import os
 import pytest
 
 from conftest import start
-from reports.conftest import Fixture
+from reports.conftest import LATENT_MODES, Fixture
 from serving import BINARY, Server
 from support import metrics
 from support.fixture_models import FIXTURES
-from support.replies import Comparison, Reply, ask_chat, fresh_ids
+from support.replies import Comparison, Reply, ask_chat, fresh_text
 
 pytestmark = pytest.mark.real_model
 
@@ -23,19 +23,12 @@ SYSTEM_TOKENS, USER_TOKENS = 380, 40
 STEP = 1 if SOAK else 5  # tokens by which prompts grow
 FAULT_EVERY = 20
 ARCH, KIND = "glm4_moe_lite", "mlx-q6"
-PARALLEL = ("--parallel", "4")
 START = 512  # of quantization: some prompts end before it and replies behind
-MODES = {"plain": ()}
-
-
-def words(seed: int, tokens: int) -> str:
-    """Text of so many tokens: letters that nothing is merged with."""
-    return "".join("QXZJKVWY"[i % 8] for i in fresh_ids(seed, tokens))
 
 
 def task(number: int, tokens: int) -> list[dict[str, str]]:
-    return [{"role": "system", "content": words(0, SYSTEM_TOKENS)},
-            {"role": "user", "content": words(number, tokens)}]
+    return [{"role": "system", "content": fresh_text(0, SYSTEM_TOKENS)},
+            {"role": "user", "content": fresh_text(number, tokens)}]
 
 
 CANARY = task(1_000_000, 50)
@@ -95,7 +88,7 @@ class Traffic:
 def faulty(flags: tuple[str, ...], seed: int, commit: bool) -> Server:
     """The program whose steps fail now and then (tests/support)."""
     server = start(FIXTURES / ARCH / KIND, "-c", "16384", "--state-memory",
-                   "256MiB", *PARALLEL, *flags,
+                   "256MiB", "--parallel", "4", *flags,
                    log=f"second-report-faulty-{commit}",
                    binary=BINARY.with_name("reprise_faulty"), environment={
                        "REPRISE_FAULT_EVERY": str(FAULT_EVERY),
@@ -105,9 +98,9 @@ def faulty(flags: tuple[str, ...], seed: int, commit: bool) -> Server:
     return server
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", LATENT_MODES)
 def test_forty_requests_with_one_system_prompt(fixture: Fixture, mode: str):
-    traffic = Traffic(fixture(ARCH, KIND, *PARALLEL, *MODES[mode])).run()
+    traffic = Traffic(fixture(ARCH, KIND, *LATENT_MODES[mode])).run()
     print(f"{mode}: {traffic.crossed} of {REQUESTS} replies cross token {START},"
           f" {traffic.cached_share():.0%} of prompts cached")
     assert traffic.crossed >= REQUESTS // 5
@@ -116,7 +109,7 @@ def test_forty_requests_with_one_system_prompt(fixture: Fixture, mode: str):
     traffic.check_against_none()
 
     # The same with a step in twenty that fails: nobody sees anything of it.
-    with faulty(MODES[mode], seed=REQUESTS, commit=False) as server:
+    with faulty(LATENT_MODES[mode], seed=REQUESTS, commit=False) as server:
         assert Traffic(server).run().ids() == traffic.ids()
         failed = metrics.total(server, "reprise_steps_failed_total")
         steps = metrics.total(server, "reprise_steps_total")
@@ -126,6 +119,6 @@ def test_forty_requests_with_one_system_prompt(fixture: Fixture, mode: str):
 def test_without_the_transaction_it_shows(fixture: Fixture):
     """What the test above is worth: a server that takes a failed step for one
     that went well says other things."""
-    right = Traffic(fixture(ARCH, KIND, *PARALLEL)).run(4)
+    right = Traffic(fixture(ARCH, KIND)).run(4)
     with faulty((), seed=1, commit=True) as server:
         assert Traffic(server).run(4).ids() != right.ids()

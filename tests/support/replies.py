@@ -17,6 +17,11 @@ def fresh_ids(seed: int, length: int) -> list[int]:
     return random.Random(seed).choices(TEXT_IDS, k=length)
 
 
+def fresh_text(seed: int, tokens: int) -> str:
+    """Text of so many tokens: letters that nothing is merged with."""
+    return "".join("QXZJKVWY"[i % 8] for i in fresh_ids(seed, tokens))
+
+
 @dataclass
 class Reply:
     ids: list[int]
