@@ -65,7 +65,8 @@ def set_one(**fields: Any) -> Break:
 
 
 INDEX = json.dumps({"weight_map": {
-    "model.embed_tokens.weight": "model-00001-of-00002.safetensors"}}).encode()
+    name: "model-00001-of-00002.safetensors"
+    for name in ("model.norm.weight", "of.another.model")}}).encode()
 UP = "up_proj"
 FOLDERS: dict[str, tuple[Break, str]] = {
     "no config": (remove("config.json"), "config.json"),
