@@ -44,6 +44,8 @@ Result<void> evaluate_prompt(Runner& runner, std::span<const TokenId> ids,
   if (const auto checked = check(runner.info(), ids); !checked) return checked;
   std::vector<BlockId> blocks((ids.size() + kBlockTokens - 1) / kBlockTokens);
   std::iota(blocks.begin(), blocks.end(), 0);
+  const bool snapshots = runner.info().slot_count > 0;
+  SlotId from = kNoSlot, to = snapshots ? 0 : kNoSlot;
   for (std::size_t first = 0; first < ids.size(); first += kQuantumTokens) {
     const auto span = ids.subspan(
         first, std::min<std::size_t>(kQuantumTokens, ids.size() - first));
@@ -52,8 +54,12 @@ Result<void> evaluate_prompt(Runner& runner, std::span<const TokenId> ids,
                          .start = static_cast<int>(first),
                          .tokens = {span.begin(), span.end()},
                          .blocks = blocks,
+                         .slot_from = from,
+                         .slot_to = to,
                          .logits_wanted = static_cast<int>(span.size())});
     receive(static_cast<int>(first), runner.run(plan));
+    from = to;
+    if (snapshots) to = 1 - from;  // a step reads one and writes the other
   }
   return {};
 }

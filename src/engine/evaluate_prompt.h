@@ -17,7 +17,8 @@ using SpanLogits = std::function<void(int first, const StepLogits& logits)>;
 // Errors, before anything is evaluated: invalid for no ids and for one that
 // the model does not have (with its place and the limit),
 // context_length_exceeded, too_large where the pools do not hold the state.
-// Passes on what the runner throws. Uses the runner's blocks from 0 on.
+// Passes on what the runner throws. Uses the runner's blocks from 0 on and,
+// where the model keeps snapshots, slots 0 and 1.
 Result<void> evaluate_prompt(Runner& runner, std::span<const TokenId> ids,
                              const SpanLogits& receive);
 

@@ -11,8 +11,10 @@
 namespace reprise {
 namespace {
 
-FakeRunnerOptions options(int block_count, int context_tokens = 4096) {
+FakeRunnerOptions options(int block_count, int context_tokens = 4096,
+                          int slot_count = 0) {
   FakeRunnerOptions options;
+  options.slot_count = slot_count;
   options.block_count = block_count;
   options.context_tokens = context_tokens;
   return options;
@@ -24,9 +26,9 @@ std::vector<TokenId> ids_of(int count) {
   return ids;
 }
 
-TEST(EvaluatePrompt, GivesTheLogitsAfterEveryToken) {
+void check_logits(int slot_count) {
   for (const int count : {1, 63, 64, 65, 300}) {
-    FakeRunner runner(options(2));
+    FakeRunner runner(options(2, 4096, slot_count));
     const auto ids = ids_of(count);
     int next = 0;
     const auto done =
@@ -44,6 +46,14 @@ TEST(EvaluatePrompt, GivesTheLogitsAfterEveryToken) {
     EXPECT_EQ(next, count);
     EXPECT_EQ(runner.tokens_evaluated(), std::size_t(count));
   }
+}
+
+TEST(EvaluatePrompt, GivesTheLogitsAfterEveryToken) {
+  check_logits(0);
+}
+
+TEST(EvaluatePrompt, CarriesTheSnapshotFromSpanToSpan) {
+  check_logits(2);
 }
 
 std::string refusal(std::vector<TokenId> ids,
