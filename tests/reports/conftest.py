@@ -17,7 +17,6 @@ Script = Callable[..., Server]
 Fixture = Callable[..., TestServer]
 # How latent state is kept: name -> flags of the server.
 LATENT_MODES: dict[str, tuple[str, ...]] = {"plain": ()}
-HYBRID = "glm5_next"  # recurrent layers beside latent attention with an index
 
 
 @pytest.fixture(scope="session")
