@@ -85,6 +85,8 @@ class ModelRunner : public Runner {
             .dtype = dtype_name(dtype_)};
   }
 
+  const BlockPools& pools() const { return pools_; }
+
   StepLogits run(const StepPlan& plan) override {
     try {
       return run_step(plan);
@@ -143,6 +145,12 @@ std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
     spdlog::info("snapshots: {} of {}, reserved", sizes.slots,
                  format_size(snapshot_bytes(layout)));
   return std::make_unique<ModelRunner>(std::move(model), sizes, dtype, device);
+}
+
+const BlockPools& state_pools(const Runner& runner) {
+  const auto* ours = dynamic_cast<const ModelRunner*>(&runner);
+  CHECK(ours != nullptr, "no runner of make_model_runner");
+  return ours->pools();
 }
 
 std::string describe_backend(const std::string& device) {

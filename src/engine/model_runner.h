@@ -11,6 +11,8 @@
 
 namespace reprise {
 
+class BlockPools;
+
 struct ModelRunnerOptions {
   std::string model_path;
   std::string device = "auto";         // auto, cpu, gpu
@@ -22,6 +24,11 @@ struct ModelRunnerOptions {
 // Opens the checkpoint, builds the model, reserves the pools. Throws
 // std::runtime_error with one sentence for the user.
 std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options);
+
+// The pools of a runner that make_model_runner made: where the state of its
+// sequences is read and written between steps (cache/sequence_state.h). They
+// live as long as the runner.
+const BlockPools& state_pools(const Runner& runner);
 
 // "MLX 0.32.4, cpu": for --version. Throws as make_model_runner when `device`
 // is not there.

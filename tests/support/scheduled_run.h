@@ -47,9 +47,9 @@ class ScheduledRun {
     if (!plan) return false;
     try {
       const StepLogits logits = runner_.run(*plan);
-      keep(*plan, logits);
       auto output = sample_step(*plan, logits, scheduler_);
       if (!output) throw std::runtime_error("logits are not numbers");
+      keep(*plan, logits);
       scheduler_.apply(std::move(*output));
     } catch (const std::exception& e) {
       failures.push_back(e.what());
@@ -86,6 +86,7 @@ class ScheduledRun {
     limits.parallel = parallel;
     limits.context_tokens = runner.info().context_tokens;
     limits.block_count = runner.info().block_count;
+    limits.slot_count = runner.info().slot_count;
     return limits;
   }
 

@@ -14,9 +14,27 @@ namespace reprise {
 class SequenceDriver {
  public:
   // Uses the runner's blocks from `first_block` on, in descending order of
-  // pairs, so that neighbours in the sequence are not neighbours in memory.
+  // pairs, so that neighbours in the sequence are not neighbours in memory;
+  // and, where the model keeps snapshots, the two slots of that number.
   explicit SequenceDriver(Runner& runner, int first_block = 0)
-      : runner_(runner), next_block_(first_block) {}
+      : runner_(runner), next_block_(first_block) {
+    if (runner.info().slot_count > 0) next_slot_ = first_block;
+  }
+
+  // Goes on from state that is there already: `length` tokens in `blocks`, and
+  // in `slot`. Further blocks are those behind the highest.
+  SequenceDriver(Runner& runner, std::vector<BlockId> blocks, SlotId slot,
+                 int length)
+      : runner_(runner),
+        blocks_(std::move(blocks)),
+        length_(length),
+        next_block_(0) {
+    for (const BlockId id : blocks_)
+      next_block_ = std::max(next_block_, (id | 1) + 1);
+    if (runner.info().slot_count == 0) return;
+    slot_ = length > 0 ? slot : kNoSlot;
+    next_slot_ = slot ^ 1;
+  }
 
   // Evaluates the tokens in one span; logits of the last.
   std::vector<float> feed(std::span<const TokenId> tokens) {
@@ -28,9 +46,15 @@ class SequenceDriver {
                          .start = length_,
                          .tokens = {tokens.begin(), tokens.end()},
                          .blocks = blocks_,
+                         .slot_from = slot_,
+                         .slot_to = next_slot_,
                          .logits_wanted = 1});
     const StepLogits logits = runner_.run(plan);
     length_ = end;
+    if (next_slot_ != kNoSlot) {
+      slot_ = next_slot_;
+      next_slot_ = slot_ ^ 1;
+    }
     const auto row = logits.row(0);
     return {row.begin(), row.end()};
   }
@@ -54,6 +78,7 @@ class SequenceDriver {
   }
 
   int length() const { return length_; }
+  SlotId slot() const { return slot_; }
   const std::vector<BlockId>& blocks() const { return blocks_; }
 
  private:
@@ -61,6 +86,8 @@ class SequenceDriver {
   std::vector<BlockId> blocks_;
   int length_ = 0;
   int next_block_;
+  SlotId slot_ = kNoSlot;
+  SlotId next_slot_ = kNoSlot;
 };
 
 }  // namespace reprise
