@@ -1,7 +1,7 @@
 # What people type. Each target sets up what it needs; what is there already
 # is not done again.
 .DEFAULT_GOAL := help
-.PHONY: help build demo test soak bench format lint clean
+.PHONY: help build demo test soak mutants bench format lint clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | \
@@ -17,9 +17,14 @@ demo: ## Set up, build, and hold a six-turn chat with a small real model
 test: ## Set up, build, run every test, then once more under sanitizers
 	@scripts/test.sh
 
-soak: ## The long forms of the same tests, and the fuzzers
+soak: ## The long forms of the same tests, the fuzzers, and the mutants
 	@REPRISE_SOAK=1 scripts/test.sh
 	@scripts/fuzz.sh
+	@scripts/mutants.sh
+
+mutants: ## Plant faults, each of which a test must notice
+	@scripts/setup.sh
+	@scripts/mutants.sh
 
 bench: ## Measure speed and memory, beside other implementations
 	@scripts/bench.sh
