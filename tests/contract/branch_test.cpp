@@ -14,27 +14,31 @@ TEST_P(Branches, CutIsNeverFedAndForkIsCopy) {
   const auto want_base = cold(greedy(base, kReply));
   for (const int length : kCutLengths) {
     // Tokens that are not the base's next: the cut is exactly here.
-    auto left = random_tokens(100u + unsigned(length), 9);
-    auto right = random_tokens(2000u + unsigned(length), 70);
-    left[0] = (base[length] + 1) % 480;
-    right[0] = (base[length] + 2) % 480;
-    const auto a = greedy(joined(base, length, left), kReply);
-    const auto b = greedy(joined(base, length, right), kReply);
-    const auto want_a = cold(a), want_b = cold(b);
+    const auto branch = [&](int which, int size) {
+      auto tail = random_tokens(unsigned(1000 * which + length), size);
+      tail[0] = (base[length] + which) % 480;
+      return greedy(joined(base, length, tail), kReply);
+    };
+    const auto a = branch(1, 9), b = branch(2, 70), c = branch(3, 5);
+    const auto want_a = cold(a), want_b = cold(b), want_c = cold(c);
+    const auto known = greedy(base, kReply);
 
     ScheduledRun run(*runner_, 4);
-    ASSERT_TRUE(same_bits(run.run(greedy(base, kReply)), want_base));
-    const auto id_a = run.add(a), id_b = run.add(b);
-    const auto id_base = run.add(greedy(base, kReply));
+    ASSERT_TRUE(same_bits(run.run(known), want_base));
+    const auto alone = run.run(a);
+    EXPECT_TRUE(same_bits(alone, want_a)) << length << " tokens shared";
+    EXPECT_TRUE(same_bits(run.run(known), want_base))
+        << length << " tokens shared, after a branch";
+    const auto id_b = run.add(b), id_c = run.add(c), id_base = run.add(known);
     run.run();
     for (const auto& [id, want] :
-         {std::pair(id_a, &want_a), {id_b, &want_b}, {id_base, &want_base}})
+         {std::pair(id_b, &want_b), {id_c, &want_c}, {id_base, &want_base}})
       EXPECT_TRUE(same_bits(run.replies[id], *want))
           << length << " tokens shared, request " << id;
     EXPECT_TRUE(same_bits(run.run(a), want_a)) << length << " tokens shared";
-    EXPECT_TRUE(same_bits(run.run(greedy(base, kReply)), want_base))
-        << length << " tokens shared";
-    const CacheReport& report = run.replies[id_a].finish->cache;
+    EXPECT_TRUE(same_bits(run.run(known), want_base))
+        << length << " tokens shared, after three branches";
+    const CacheReport& report = alone.finish->cache;
     if (keeps_snapshots())
       EXPECT_LE(report.memory_tokens, length);
     else

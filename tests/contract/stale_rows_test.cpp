@@ -13,7 +13,7 @@ void poison_all_but(const BlockPools& pools, const SequenceState& state) {
     for (std::size_t f = 0; f < pools.layout()[l].size(); ++f)
       poison_rows(pools, int(l), int(f), 0, pools.pool(l, f).shape(0));
   ASSERT_TRUE(from_bytes(bytes, pools, state));
-  ASSERT_EQ(to_bytes(pools, state), bytes);
+  ASSERT_TRUE(to_bytes(pools, state) == bytes);
 }
 
 TEST_P(StaleRows, AreNeverReadAndNeverSaved) {
@@ -36,7 +36,7 @@ TEST_P(StaleRows, AreNeverReadAndNeverSaved) {
     EXPECT_TRUE(
         same_bits(sequence.feed(piece(kCutLengths[i], sequence)), want[i]))
         << kCutLengths[i] << " tokens";
-    EXPECT_EQ(to_bytes(pools(), state_of(sequence)), saved[i])
+    EXPECT_TRUE(same_rows(to_bytes(pools(), state_of(sequence)), saved[i]))
         << kCutLengths[i] << " tokens";
   }
 }
