@@ -220,6 +220,12 @@ TEST(ShortConv, RefusesWhatDoesNotFit) {
                std::invalid_argument);
   EXPECT_THROW(short_conv(x, weight, pool, slot_spans({{5, -1, 2}}), true),
                std::invalid_argument);
+  // Inside a sequence, without the state before.
+  auto inside = *batch;
+  inside.spans[0].start = 1;
+  EXPECT_THROW(
+      short_conv(x, weight, pool, std::make_shared<RaggedBatch>(inside), true),
+      std::invalid_argument);
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ void check_slots(const char* op, const RaggedBatch& batch, int tokens,
       if (slot < -1 || slot >= slots)
         throw std::invalid_argument(fmt::format(
             "[{}] slot {} is outside the pool of {} slots", op, slot, slots));
+    if (span.start > 0 && span.slot_from < 0)
+      throw std::invalid_argument(
+          fmt::format("[{}] a span at position {} has no slot with the state "
+                      "before it",
+                      op, span.start));
     if (span.slot_to >= 0 && !written.insert(span.slot_to).second)
       throw std::invalid_argument(
           fmt::format("[{}] two spans write slot {}", op, span.slot_to));

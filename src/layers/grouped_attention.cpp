@@ -76,7 +76,7 @@ mx::array grouped_attention(const mx::array& x,
                            const std::optional<mx::array>& norm, int heads) {
     mx::array rows = linear(x, weight);
     if (norm) rows = norm_heads(rows, *norm, attention.norm_eps);
-    return kernels::rope(rows, step.rope.cos, step.rope.sin,
+    return kernels::rope(rows, step.rope->cos, step.rope->sin,
                          {.heads = heads,
                           .head_dim = shape.head_dim,
                           .rotary = shape.head_dim,

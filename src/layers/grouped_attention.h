@@ -63,7 +63,7 @@ GroupedAttention load_grouped_attention(const Checkpoint& checkpoint,
 struct LayerStep {
   const BlockPools& pools;
   kernels::RaggedBatchPtr batch;
-  kernels::RopeTable rope;
+  std::optional<kernels::RopeTable> rope;  // none: no positions
   bool rope_interleaved = false;
 };
 

@@ -3,6 +3,7 @@
 #include <mlx/ops.h>
 
 #include <cmath>
+#include <vector>
 
 #include "kernels/ops.h"
 #include "layers/config.h"
@@ -53,38 +54,28 @@ KeysAndValues load_keys_and_values(const Checkpoint& checkpoint,
           stacked_rows(heads, s.nope, s.nope + s.value)};
 }
 
-// Columns [begin, end) of each of `heads` parts of x's rows.
-mx::array head_columns(const mx::array& x, int heads, int begin, int end) {
-  const int rows = x.shape(0);
-  const auto parts = mx::reshape(x, {rows, heads, x.shape(1) / heads});
-  return mx::reshape(mx::slice(parts, {0, 0, begin}, {rows, heads, end}),
-                     {rows, heads * (end - begin)});
-}
-
 mx::array rotate(const mx::array& x, int heads, int dim,
                  const LayerStep& step) {
-  return kernels::rope(x, step.rope.cos, step.rope.sin,
+  return kernels::rope(x, step.rope->cos, step.rope->sin,
                        {.heads = heads,
                         .head_dim = dim,
                         .rotary = dim,
                         .interleaved = step.rope_interleaved});
 }
 
-// Every head's query in the latent's space, then its rotated part.
-mx::array absorbed_queries(const mx::array& x, const LatentAttention& a,
-                           const LayerStep& step) {
-  const LatentHeads& s = a.shape;
-  const auto low = kernels::rms_norm(linear(x, a.q_a), a.q_norm, a.norm_eps);
-  const auto q = linear(low, a.q_b);
-  const auto nope = head_matmul(head_columns(q, s.heads, 0, s.nope), a.embed_q);
-  const auto rope =
-      rotate(head_columns(q, s.heads, s.nope, s.key()), s.heads, s.rope, step);
-  const int rows = x.shape(0);
-  return mx::reshape(
-      mx::concatenate({mx::reshape(nope, {rows, s.heads, s.latent}),
-                       mx::reshape(rope, {rows, s.heads, s.rope})},
-                      2),
-      {rows, s.heads * (s.latent + s.rope)});
+StateRows write(const mx::array& rows, const LayerStep& step, int layer,
+                int family) {
+  return {.plain =
+              kernels::append(step.pools.pool(layer, family), rows, step.batch),
+          .dim = rows.shape(1)};
+}
+
+// Of a row that holds a latent and, behind it, a key to be rotated.
+StateRows write_latents(const mx::array& kv, const LatentAttention& a,
+                        const LayerStep& step, int layer) {
+  const auto latent = head_columns(kv, 1, 0, a.shape.latent);
+  return write(kernels::rms_norm(latent, a.kv_norm, a.norm_eps), step, layer,
+               0);
 }
 
 }  // namespace
@@ -92,7 +83,7 @@ mx::array absorbed_queries(const mx::array& x, const LatentAttention& a,
 LatentHeads latent_heads(const nlohmann::json& config) {
   return {.heads = positive_setting(config, "num_attention_heads"),
           .nope = positive_setting(config, "qk_nope_head_dim"),
-          .rope = positive_setting(config, "qk_rope_head_dim"),
+          .rope = count_setting(config, "qk_rope_head_dim", 0),
           .value = positive_setting(config, "v_head_dim"),
           .latent = positive_setting(config, "kv_lora_rank"),
           .query_rank = positive_setting(config, "q_lora_rank")};
@@ -102,57 +93,88 @@ LatentAttention load_latent_attention(const Checkpoint& checkpoint,
                                       const std::string& module,
                                       const LatentHeads& shape, int hidden,
                                       float norm_eps) {
-  const auto load = [&](const char* part, int out, int in) {
+  for (const char* part : {".q_a_proj", ".kv_a_proj_with_mqa", ".o_proj"})
     check_attention_bias(checkpoint, module + part);
-    return load_linear(checkpoint, module + part, out, in);
-  };
   const auto norm = [&](const char* part, int dim) {
     return load_vector(checkpoint, module + part, dim);
   };
   auto [embed_q, unembed_out] = load_keys_and_values(checkpoint, module, shape);
-  const int out = shape.heads * shape.value;
-  return {
-      .shape = shape,
-      .q_a = load(".q_a_proj", shape.query_rank, hidden),
-      .q_norm = norm(".q_a_layernorm.weight", shape.query_rank),
-      .q_b = load_linear(checkpoint, module + ".q_b_proj",
-                         shape.heads * shape.key(), shape.query_rank),
-      .kv_a = load(".kv_a_proj_with_mqa", shape.latent + shape.rope, hidden),
-      .kv_norm = norm(".kv_a_layernorm.weight", shape.latent),
-      .embed_q = std::move(embed_q),
-      .unembed_out = std::move(unembed_out),
-      .o = load(".o_proj", hidden, out),
-      .norm_eps = norm_eps};
+  const auto a = load_linears(
+      checkpoint, module + ".qkv_a_proj",
+      {{module + ".q_a_proj", shape.query_rank},
+       {module + ".kv_a_proj_with_mqa", shape.latent + shape.rope}},
+      hidden);
+  return {.shape = shape,
+          .q_a = a[0],
+          .q_norm = norm(".q_a_layernorm.weight", shape.query_rank),
+          .q_b = load_linear(checkpoint, module + ".q_b_proj",
+                             shape.heads * shape.key(), shape.query_rank),
+          .kv_a = a[1],
+          .kv_norm = norm(".kv_a_layernorm.weight", shape.latent),
+          .embed_q = std::move(embed_q),
+          .unembed_out = std::move(unembed_out),
+          .o = load_linear(checkpoint, module + ".o_proj", hidden,
+                           shape.heads * shape.value),
+          .norm_eps = norm_eps};
+}
+
+mx::array query_latent(const mx::array& x, const LatentAttention& a) {
+  return kernels::rms_norm(linear(x, a.q_a), a.q_norm, a.norm_eps);
+}
+
+mx::array absorbed_queries(const mx::array& query_latent,
+                           const LatentAttention& a, const LayerStep& step) {
+  const LatentHeads& s = a.shape;
+  const auto q = linear(query_latent, a.q_b);
+  if (s.rope == 0) return head_matmul(q, a.embed_q);
+  const auto nope = head_matmul(head_columns(q, s.heads, 0, s.nope), a.embed_q);
+  const auto rope =
+      rotate(head_columns(q, s.heads, s.nope, s.key()), s.heads, s.rope, step);
+  const int rows = q.shape(0);
+  return mx::reshape(
+      mx::concatenate({mx::reshape(nope, {rows, s.heads, s.latent}),
+                       mx::reshape(rope, {rows, s.heads, s.rope})},
+                      2),
+      {rows, s.heads * (s.latent + s.rope)});
+}
+
+StateRows append_latents(const mx::array& x, const LatentAttention& a,
+                         const LayerStep& step, int layer) {
+  return write_latents(linear(x, a.kv_a), a, step, layer);
+}
+
+mx::array latent_output(const mx::array& y, const LatentAttention& a) {
+  return linear(head_matmul(y, a.unembed_out), a.o);
+}
+
+kernels::AttentionShape latent_shape(const LatentHeads& heads) {
+  return {.heads = heads.heads,
+          .kv_heads = 1,
+          .head_dim = heads.latent + heads.rope,
+          .scale = 1.0f / std::sqrt(float(heads.key())),
+          .value_dim = heads.latent};
 }
 
 mx::array latent_attention(const mx::array& x, const LatentAttention& a,
                            const LayerStep& step, int layer) {
   const LatentHeads& s = a.shape;
   const auto kv = linear(x, a.kv_a);
-  const auto latent = kernels::rms_norm(head_columns(kv, 1, 0, s.latent),
-                                        a.kv_norm, a.norm_eps);
-  const auto key =
-      rotate(head_columns(kv, 1, s.latent, s.latent + s.rope), 1, s.rope, step);
-  const auto write = [&](int family, const mx::array& rows, int dim) {
-    return StateRows{.plain = kernels::append(step.pools.pool(layer, family),
-                                              rows, step.batch),
-                     .dim = dim};
-  };
-  const StateRows latents = write(0, latent, s.latent);
-  const StateRows keys = write(1, key, s.rope);
-  const auto y = kernels::attention(absorbed_queries(x, a, step),
-                                    {latents, keys}, latents, step.batch,
-                                    {.heads = s.heads,
-                                     .kv_heads = 1,
-                                     .head_dim = s.latent + s.rope,
-                                     .scale = 1.0f / std::sqrt(float(s.key())),
-                                     .value_dim = s.latent});
-  return linear(head_matmul(y, a.unembed_out), a.o);
+  const StateRows latents = write_latents(kv, a, step, layer);
+  std::vector<StateRows> keys{latents};
+  if (s.rope > 0) {
+    const auto key = head_columns(kv, 1, s.latent, s.latent + s.rope);
+    keys.push_back(write(rotate(key, 1, s.rope, step), step, layer, 1));
+  }
+  const auto q = absorbed_queries(query_latent(x, a), a, step);
+  return latent_output(
+      kernels::attention(q, keys, latents, step.batch, latent_shape(s)), a);
 }
 
 LayerState latent_state(const LatentHeads& shape, mx::Dtype dtype) {
-  return {{"latent", PerToken{}, shape.latent, dtype},
-          {"rope_key", PerToken{}, shape.rope, dtype}};
+  LayerState state{{"latent", PerToken{}, shape.latent, dtype}};
+  if (shape.rope > 0)
+    state.push_back({"rope_key", PerToken{}, shape.rope, dtype});
+  return state;
 }
 
 }  // namespace reprise

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "kernels/ops.h"
 #include "weights/checkpoint.h"
@@ -29,12 +30,30 @@ struct Linear {
 Linear load_linear(const Checkpoint& checkpoint, const std::string& module,
                    int out, int in);
 
+// Layers of one input that a checkpoint may store as one, "<together>", their
+// rows in the order of `parts`, or each as a module of its own.
+struct LinearPart {
+  std::string module;
+  int out = 0;
+};
+std::vector<Linear> load_linears(const Checkpoint& checkpoint,
+                                 const std::string& together,
+                                 const std::vector<LinearPart>& parts, int in);
+
 // A plain tensor that must be [dim]. Throws as load_linear.
 mlx::core::array load_vector(const Checkpoint& checkpoint,
                              const std::string& name, int dim);
 
 // x [rows, in] → [rows, out].
 mlx::core::array linear(const mlx::core::array& x, const Linear& layer);
+// The same, rounded to `out` and not to x's dtype; the layer has no bias.
+mlx::core::array linear(const mlx::core::array& x, const Linear& layer,
+                        mlx::core::Dtype out);
+
+// Columns [begin, end) of each of `heads` equal parts of x's rows:
+// [rows, heads * (end - begin)].
+mlx::core::array head_columns(const mlx::core::array& x, int heads, int begin,
+                              int end);
 
 // Rows `ids` of the table as `dtype`: [ids, in].
 mlx::core::array embed(const Linear& table, const mlx::core::array& ids,

@@ -14,7 +14,7 @@ namespace mx = mlx::core;
 
 mx::array rotate(const mx::array& x, int heads, const AttentionKind& kind,
                  const LayerStep& step) {
-  return kernels::rope(x, step.rope.cos, step.rope.sin,
+  return kernels::rope(x, step.rope->cos, step.rope->sin,
                        {.heads = heads,
                         .head_dim = kind.shape.head_dim,
                         .rotary = kind.shape.head_dim,

@@ -1,23 +1,32 @@
 #include "layers/mlp.h"
 
+#include <stdexcept>
+
 #include "kernels/ops.h"
 
 namespace reprise {
 
 mlx::core::array gated(const mlx::core::array& gate, const mlx::core::array& up,
                        Activation activation) {
-  return activation == Activation::gelu ? kernels::geglu(gate, up)
-                                        : kernels::swiglu(gate, up);
+  if (activation.function == Activation::gelu) {
+    if (activation.limit > 0)
+      throw std::invalid_argument("[gated] gelu has no limit");
+    return kernels::geglu(gate, up);
+  }
+  return activation.limit > 0 ? kernels::swiglu(gate, up, activation.limit)
+                              : kernels::swiglu(gate, up);
 }
 
 GatedMlp load_gated_mlp(const Checkpoint& checkpoint, const std::string& module,
                         int hidden, int intermediate, Activation activation) {
-  const auto load = [&](const char* part, int out, int in) {
-    return load_linear(checkpoint, module + part, out, in);
-  };
-  return {.gate = load(".gate_proj", intermediate, hidden),
-          .up = load(".up_proj", intermediate, hidden),
-          .down = load(".down_proj", hidden, intermediate),
+  const auto in = load_linears(checkpoint, module + ".gate_up_proj",
+                               {{module + ".gate_proj", intermediate},
+                                {module + ".up_proj", intermediate}},
+                               hidden);
+  return {.gate = in[0],
+          .up = in[1],
+          .down = load_linear(checkpoint, module + ".down_proj", hidden,
+                              intermediate),
           .activation = activation};
 }
 

@@ -9,9 +9,19 @@
 
 namespace reprise {
 
-enum class Activation { silu, gelu };  // GELU's approximation by tanh
+struct Activation {
+  enum Function { silu, gelu };  // GELU's approximation by tanh
 
-// act(gate) * up.
+  constexpr Activation(Function function = silu, float limit = 0)
+      : function(function), limit(limit) {}
+
+  Function function;
+  // Of silu: the gate is at most this, the other factor -limit to limit; 0: no
+  // limit.
+  float limit;
+};
+
+// act(gate) * up. Throws std::invalid_argument for a limit of gelu.
 mlx::core::array gated(const mlx::core::array& gate, const mlx::core::array& up,
                        Activation activation);
 
@@ -21,7 +31,8 @@ struct GatedMlp {
   Activation activation = Activation::silu;
 };
 
-// "<module>.gate_proj", ".up_proj" and ".down_proj". Throws as load_linear.
+// "<module>.gate_proj" and ".up_proj", or ".gate_up_proj" with the rows of
+// both, and ".down_proj". Throws as load_linear.
 GatedMlp load_gated_mlp(const Checkpoint& checkpoint, const std::string& module,
                         int hidden, int intermediate,
                         Activation activation = Activation::silu);

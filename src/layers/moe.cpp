@@ -30,6 +30,15 @@ Experts load_experts(const Checkpoint& checkpoint, const ExpertNames& names,
             .up = load_stacked(checkpoint, names.stacks + ".up_proj", in),
             .down = load_stacked(checkpoint, names.stacks + ".down_proj", out),
             .activation = options.activation};
+  if (checkpoint.contains(names.stacks + ".gate_up_proj.weight")) {
+    const StackedMatrix both =
+        load_stacked(checkpoint, names.stacks + ".gate_up_proj",
+                     {options.experts, 2 * width, hidden});
+    return {.gate = stacked_rows(both, 0, width),
+            .up = stacked_rows(both, width, 2 * width),
+            .down = load_stacked(checkpoint, names.stacks + ".down_proj", out),
+            .activation = options.activation};
+  }
   if (checkpoint.contains(names.list + ".gate_up_proj")) {
     const StackedMatrix both =
         load_stacked_tensor(checkpoint, names.list + ".gate_up_proj",
@@ -59,9 +68,35 @@ mx::array expert_mlp(const mx::array& x, const Experts& experts,
 }
 
 mx::array router_logits(const mx::array& x, const Linear& router) {
-  return std::visit(
-      [&](const auto& w) { return kernels::matmul(x, w, mx::float32); },
-      router.weight);
+  return linear(x, router, mx::float32);
+}
+
+MoeOptions moe_options(const json& config, int hidden, Activation activation) {
+  const ExpertsOptions experts{
+      .experts = positive_setting(config, "n_routed_experts"),
+      .hidden = hidden,
+      .intermediate = positive_setting(config, "moe_intermediate_size"),
+      .activation = activation};
+  return {
+      .experts = experts,
+      .rule = routing_rule(config, experts.experts),
+      .shared_intermediate = experts.intermediate *
+                             positive_setting(config, "n_shared_experts", 1)};
+}
+
+Moe load_moe(const Checkpoint& checkpoint, const std::string& module,
+             const MoeOptions& options) {
+  const ExpertsOptions& e = options.experts;
+  return {
+      .router = load_linear(checkpoint, module + ".gate", e.experts, e.hidden),
+      .choice_bias = load_vector(
+          checkpoint, module + ".gate.e_score_correction_bias", e.experts),
+      .rule = options.rule,
+      .experts = load_experts(
+          checkpoint,
+          {.stacks = module + ".switch_mlp", .list = module + ".experts"}, e),
+      .shared = load_gated_mlp(checkpoint, module + ".shared_experts", e.hidden,
+                               options.shared_intermediate, e.activation)};
 }
 
 mx::array moe(const mx::array& x, const Moe& moe) {

@@ -31,9 +31,10 @@ struct ExpertsOptions {
 
 // Where a checkpoint may have them, in three forms: "<stacks>.gate_proj",
 // ".up_proj" and ".down_proj", an array of all experts each (MLX's
-// conversions); "<list>.gate_up_proj" and "<list>.down_proj", the rows of the
-// gate before those of the other, without ".weight"; or "<list>.<i>.gate_proj"
-// and so on, plain, which are copied on one another.
+// conversions), the first two perhaps as one, "<stacks>.gate_up_proj";
+// "<list>.gate_up_proj" and "<list>.down_proj", the rows of the gate before
+// those of the other, without ".weight"; or "<list>.<i>.gate_proj" and so on,
+// plain, which are copied on one another.
 struct ExpertNames {
   std::string stacks;
   std::string list;
@@ -58,6 +59,23 @@ struct Moe {
   Experts experts;
   std::optional<GatedMlp> shared;
 };
+
+struct MoeOptions {
+  ExpertsOptions experts;
+  kernels::RoutingRule rule;
+  int shared_intermediate = 0;
+};
+
+// Of DeepSeek's form of configurations: n_routed_experts, n_shared_experts,
+// moe_intermediate_size and what routing_rule() reads.
+MoeOptions moe_options(const nlohmann::json& config, int hidden,
+                       Activation activation = Activation::silu);
+
+// "<module>.gate" with ".e_score_correction_bias", "<module>.switch_mlp" or
+// ".experts", "<module>.shared_experts". Throws as load_linear and
+// load_experts.
+Moe load_moe(const Checkpoint& checkpoint, const std::string& module,
+             const MoeOptions& options);
 
 // x [T, hidden] → [T, hidden].
 mlx::core::array moe(const mlx::core::array& x, const Moe& moe);

@@ -27,9 +27,7 @@ struct Config {
   LatentHeads heads;
   bool rope_interleaved = true;
   std::vector<bool> sparse;  // by layer
-  kernels::RoutingRule rule;
-  ExpertsOptions experts;
-  int shared_intermediate = 0;
+  MoeOptions moe;
 };
 
 Config read_config(const json& config) {
@@ -40,13 +38,7 @@ Config read_config(const json& config) {
   c.heads = latent_heads(config);
   c.rope_interleaved = flag_setting(config, "rope_interleave", true);
   c.sparse = sparse_layers(config, c.frame.layers);
-  c.experts = {
-      .experts = positive_setting(config, "n_routed_experts"),
-      .hidden = c.frame.hidden,
-      .intermediate = positive_setting(config, "moe_intermediate_size")};
-  c.rule = routing_rule(config, c.experts.experts);
-  c.shared_intermediate =
-      c.experts.intermediate * positive_setting(config, "n_shared_experts", 1);
+  c.moe = moe_options(config, c.frame.hidden);
   return c;
 }
 
@@ -56,22 +48,6 @@ struct Layer {
   std::optional<GatedMlp> dense;  // one of the two
   std::optional<Moe> sparse;
 };
-
-Moe load_moe(const Checkpoint& checkpoint, const std::string& module,
-             const Config& c) {
-  const int experts = c.experts.experts;
-  return {.router = load_linear(checkpoint, module + ".gate", experts,
-                                c.frame.hidden),
-          .choice_bias = load_vector(
-              checkpoint, module + ".gate.e_score_correction_bias", experts),
-          .rule = c.rule,
-          .experts = load_experts(
-              checkpoint,
-              {.stacks = module + ".switch_mlp", .list = module + ".experts"},
-              c.experts),
-          .shared = load_gated_mlp(checkpoint, module + ".shared_experts",
-                                   c.frame.hidden, c.shared_intermediate)};
-}
 
 Layer load_layer(const Checkpoint& checkpoint, const Config& c, int index) {
   const auto norm = [&](const char* part) {
@@ -86,7 +62,7 @@ Layer load_layer(const Checkpoint& checkpoint, const Config& c, int index) {
               .dense = {},
               .sparse = {}};
   if (c.sparse[index])
-    layer.sparse = load_moe(checkpoint, mlp, c);
+    layer.sparse = load_moe(checkpoint, mlp, c.moe);
   else
     layer.dense =
         load_gated_mlp(checkpoint, mlp, c.frame.hidden, c.frame.intermediate);
