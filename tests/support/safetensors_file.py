@@ -28,6 +28,7 @@ def size_of(header: dict[str, Any]) -> int:
 
 def encode(header: dict[str, Any]) -> bytes:
     text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # data that can be used where it lies
     return struct.pack("<Q", len(text)) + text
 
 
