@@ -6,7 +6,6 @@
 #include <mlx/array.h>
 
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -45,23 +44,26 @@ struct Config {
   throw std::runtime_error("the configuration's " + what);
 }
 
-void refuse_what_is_not_served(const json& config, const json& text) {
+void refuse_what_is_not_served(const json& text) {
   word_setting(text, "hidden_act", {"silu"});
   for (const char* key : {"mhc", "mla_use_nope"})
     if (!flag_setting(text, key, true))
       refuse(fmt::format("\"{}\" is false; only true is served", key));
-  const json& stored = config.contains("quantization_config")
-                           ? config["quantization_config"]
-                           : json();
-  if (stored.is_object() && stored.contains("quant_method"))
-    refuse(
-        fmt::format("\"quant_method\" is {}; MLX's quantization, bfloat16, "
-                    "float16 and float32 are served",
-                    stored["quant_method"].dump()));
 }
 
-// "layer_types", which "linear_attn_config", counting from 0, must not
-// contradict.
+// A list of layers in "linear_attn_config" counts from 0, and says no more than
+// "layer_types" does.
+void check_listed(const json& listed, const char* key,
+                  const std::vector<bool>& kind) {
+  if (!listed.contains(key)) return;
+  std::vector<int> want;
+  for (std::size_t i = 0; i < kind.size(); ++i)
+    if (kind[i]) want.push_back(int(i));
+  if (listed[key] != json(want))
+    refuse(fmt::format("\"{}\" is {}, which \"layer_types\" contradicts: {}",
+                       key, listed[key].dump(), json(want).dump()));
+}
+
 std::vector<bool> recurrent_layers(const json& text, int layers) {
   constexpr const char* kKda = "linear_attention";
   constexpr const char* kSparse = "deepseek_sparse_attention";
@@ -69,23 +71,19 @@ std::vector<bool> recurrent_layers(const json& text, int layers) {
       word_list_setting(text, "layer_types", {kKda, kSparse}, layers);
   if (types.empty()) refuse("\"layer_types\" is missing");
   word_list_setting(text, "indexer_types", {"full"}, layers);
-  const json& listed = text.at("linear_attn_config");
-  std::vector<bool> recurrent;
-  for (const std::string& type : types) recurrent.push_back(type == kKda);
-  if (!listed.contains("kda_layers")) return recurrent;
-  const auto kda = listed["kda_layers"].get<std::set<int>>();
-  for (int i = 0; i < layers; ++i)
-    if (recurrent[i] != kda.contains(i))
-      refuse(
-          fmt::format("\"layer_types\" makes layer {} {}, which "
-                      "\"kda_layers\" contradicts",
-                      i, types[i]));
+  std::vector<bool> recurrent, sparse;
+  for (const std::string& type : types) {
+    recurrent.push_back(type == kKda);
+    sparse.push_back(type == kSparse);
+  }
+  check_listed(text["linear_attn_config"], "kda_layers", recurrent);
+  check_listed(text["linear_attn_config"], "full_attn_layers", sparse);
   return recurrent;
 }
 
 Config read_config(const json& config) {
   const json& text = text_settings(config);
-  refuse_what_is_not_served(config, text);
+  refuse_what_is_not_served(text);
   if (!text.contains("linear_attn_config") ||
       !text["linear_attn_config"].is_object())
     refuse("\"linear_attn_config\" is missing");
@@ -96,6 +94,12 @@ Config read_config(const json& config) {
   c.sparse = sparse_layers(text, f.layers);
   c.kda = kda_heads(text["linear_attn_config"]);
   c.latent = latent_heads(text);
+  if (const int key = c.latent.key();
+      positive_setting(text, "qk_head_dim", key) != key)
+    refuse(
+        fmt::format("\"qk_head_dim\" is {}, which the heads' parts, {}, "
+                    "contradict",
+                    text["qk_head_dim"].dump(), key));
   c.index = index_shape(text);
   c.hyper = hyper_options(text, f.hidden, f.norm_eps);
   c.activation = {Activation::silu,

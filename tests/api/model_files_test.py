@@ -305,46 +305,45 @@ def test_broken_glm(tmp_path: Path, name: str):
                  damage, hint, f"glm {name}")
 
 
-def gemma(**changes: Any) -> Break:
+def text(**changes: Any) -> Break:
     """Sets keys of the text's settings; None removes the key."""
     def act(folder: Path) -> None:
-        text = json.loads((folder / "config.json").read_text())["text_config"]
-        text.update(changes)
+        old = json.loads((folder / "config.json").read_text())["text_config"]
         edit("config.json", text_config={
-            k: v for k, v in text.items() if v is not None})(folder)
+            k: v for k, v in {**old, **changes}.items() if v is not None})(folder)
     return act
 
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 IN_GEMMA = "model.language_model.layers.1."
 GEMMA: dict[str, tuple[Break, str]] = {
-    "another activation": (gemma(hidden_activation="silu"),
+    "another activation": (text(hidden_activation="silu"),
                            "gelu_pytorch_tanh"),
-    "no causal order": (gemma(use_bidirectional_attention="all"),
+    "no causal order": (text(use_bidirectional_attention="all"),
                         "use_bidirectional_attention"),
-    "no kinds of layers": (gemma(layer_types=None), "layer_types"),
-    "another kind of layer": (gemma(layer_types=[FULL, "chunked"] * 3),
+    "no kinds of layers": (text(layer_types=None), "layer_types"),
+    "another kind of layer": (text(layer_types=[FULL, "chunked"] * 3),
                               "chunked"),
-    "a window at the end": (gemma(layer_types=[FULL, SLIDING] * 3),
+    "a window at the end": (text(layer_types=[FULL, SLIDING] * 3),
                             "ends with full_attention"),
-    "too few kinds": (gemma(layer_types=[FULL]), "a list of 6"),
-    "heads of each layer": (gemma(per_layer_config={"0": {"head_dim": 64}}),
+    "too few kinds": (text(layer_types=[FULL]), "a list of 6"),
+    "heads of each layer": (text(per_layer_config={"0": {"head_dim": 64}}),
                             "per_layer_config"),
-    "nobody's keys": (gemma(num_kv_shared_layers=4), "num_kv_shared_layers"),
-    "no window": (gemma(sliding_window=None), "sliding_window"),
-    "no rotations": (gemma(rope_parameters=None), "rope_parameters"),
+    "nobody's keys": (text(num_kv_shared_layers=4), "num_kv_shared_layers"),
+    "no window": (text(sliding_window=None), "sliding_window"),
+    "no rotations": (text(rope_parameters=None), "rope_parameters"),
     "another rotation": (
-        gemma(rope_parameters={FULL: {"rope_type": "yarn"}, SLIDING: {}}),
+        text(rope_parameters={FULL: {"rope_type": "yarn"}, SLIDING: {}}),
         "yarn"),
-    "a cap that is text": (gemma(final_logit_softcapping="high"),
+    "a cap that is text": (text(final_logit_softcapping="high"),
                            "final_logit_softcapping"),
     "experts that are not there": (
-        gemma(enable_moe_block=True, num_experts=8, top_k_experts=2,
+        text(enable_moe_block=True, num_experts=8, top_k_experts=2,
               moe_intermediate_size=64), "layernorm_1"),
     "no second embedding": (
         without("model.language_model.embed_tokens_per_layer.weight"),
         "embed_tokens_per_layer"),
-    "the second embedding lies": (gemma(hidden_size_per_layer_input=32),
+    "the second embedding lies": (text(hidden_size_per_layer_input=32),
                                   "embed_tokens_per_layer"),
     "no values": (without(IN_GEMMA + "self_attn.v_proj.weight"),
                   IN_GEMMA + "self_attn.v_proj"),
@@ -358,6 +357,56 @@ def test_broken_gemma(tmp_path: Path, name: str):
     damage, hint = GEMMA[name]
     check_folder(ROOT / "tests/fixtures/gemma4/hf", tmp_path / "model", damage,
                  hint, f"gemma {name}")
+
+
+SPARSE = "deepseek_sparse_attention"
+LINEAR = {"num_heads": 2, "head_dim": 64, "short_conv_kernel_size": 4}
+IN_GLM5 = "model.language_model.layers."
+GLM5: dict[str, tuple[Break, str]] = {
+    "8-bit floats": (config(quantization_config={"quant_method": "fp8"}), "fp8"),
+    "one stream": (text(mhc=False), "mhc"),
+    "positions": (text(mla_use_nope=False), "mla_use_nope"),
+    "keys that rotate": (text(qk_rope_head_dim=64, qk_head_dim=128),
+                         "qk_rope_head_dim"),
+    "heads lie": (text(qk_head_dim=128), "qk_head_dim"),
+    "another activation": (text(hidden_act="gelu"), "hidden_act"),
+    "a limit that is text": (text(swiglu_limit="10"), "swiglu_limit"),
+    "no kinds of layers": (text(layer_types=None), "layer_types"),
+    "another kind of layer": (text(layer_types=["full_attention"] * 5), SPARSE),
+    "layers from 1": (
+        text(linear_attn_config={**LINEAR, "kda_layers": [1, 3, 5]}),
+        "kda_layers"),
+    "layers that contradict": (
+        text(linear_attn_config={**LINEAR, "full_attn_layers": [3]}),
+        "full_attn_layers"),
+    "no heads of the recurrence": (text(linear_attn_config=None),
+                                   "linear_attn_config"),
+    "decays that grow": (
+        text(linear_attn_config={**LINEAR, "gate_lower_bound": 5}),
+        "gate_lower_bound"),
+    "another convolution": (
+        text(linear_attn_config={**LINEAR, "short_conv_kernel_size": 3}),
+        "conv1d"),
+    "a shared index": (text(indexer_types=["full"] * 4 + ["shared"]),
+                       "indexer_types"),
+    "a pattern of indices": (text(index_topk_freq=2), "index_topk_freq"),
+    "an index without gates": (text(index_kpool_compress=False),
+                               "index_kpool_compress"),
+    "pools across blocks": (text(index_kpool=3), "index_kpool"),
+    "no room for a pool": (text(index_topk=2), "index_topk"),
+    "an index lies": (text(index_head_dim=32), "indexer"),
+    "no mixing": (without(IN_GLM5 + "0.hc_attn_base"), "hc"),
+    "no decay": (without(IN_GLM5 + "0.self_attn.A_log"), "A_log"),
+    "biases that are not there": (text(attention_bias=True), "q_a_proj.bias"),
+}
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("name", GLM5)
+def test_broken_glm5(tmp_path: Path, name: str):
+    damage, hint = GLM5[name]
+    check_folder(ROOT / "tests/fixtures/glm5_next/hf", tmp_path / "model",
+                 damage, hint, f"glm5 {name}")
 
 
 @pytest.mark.parametrize("name", marked(FILES))
