@@ -24,7 +24,7 @@ def logits(model: Path, out: Path, ids: str | Path = "-", *, text: str = "",
 
 def test_every_architecture_is_here():
     assert {arch for arch, _ in CASES} >= {"llama", "qwen3", "glm4_moe_lite",
-                                           "gemma4", "gemma4_moe"}
+                                           "glm5_next", "gemma4", "gemma4_moe"}
 
 
 @pytest.mark.real_model

@@ -31,7 +31,7 @@ def end_tokens(config: dict[str, Any]) -> list[int]:
 
 
 ARCHES = {"llama": "llama", "qwen3": "qwen3",
-          "glm4_moe_lite": "glm4_moe_lite",
+          "glm4_moe_lite": "glm4_moe_lite", "glm5_next": "glm5_next",
           "gemma4": "gemma4", "gemma4_moe": "gemma4"}
 
 
@@ -48,7 +48,8 @@ def test_a_folder(arch: str):
     file = FIXTURES / arch / "hf/model.safetensors"
     assert said["files"] == [{"name": file.name, "bytes": file.stat().st_size}]
     assert 0 < said["weight_bytes"] < file.stat().st_size
-    assert said["not_loaded"] == [] and "tensors" not in said
+    assert "tensors" not in said
+    assert all("visual" in name for name in said["not_loaded"])
     assert said["end_tokens"] == end_tokens(config)
     assert said["chat_template"] is True
 
@@ -106,6 +107,7 @@ def test_state_of_windows_and_of_layers_without_any():
 
 @pytest.mark.parametrize("arch, name", [
     ("glm4_moe_lite", "model.layers.3.eh_proj.weight"),
+    ("glm5_next", "model.language_model.layers.5.eh_proj.weight"),
     ("gemma4", "model.vision_tower.patch_embedder.weight")])
 def test_what_is_of_no_use_for_text_is_left(tmp_path: Path, arch: str,
                                             name: str):
@@ -113,9 +115,15 @@ def test_what_is_of_no_use_for_text_is_left(tmp_path: Path, arch: str,
     folder = shutil.copytree(FIXTURES / arch / "hf", tmp_path / "model")
     safetensors_file.add(folder / "model.safetensors",
                          {name: ("BF16", (8,))})
-    said = report(folder)
-    assert said["served"] is True and said["not_loaded"] == [name]
-    assert report(FIXTURES / arch / "hf")["state"] == said["state"]
+    plain, said = report(FIXTURES / arch / "hf"), report(folder)
+    assert said["served"] is True and plain["state"] == said["state"]
+    assert said["not_loaded"] == sorted([*plain["not_loaded"], name])
+
+
+def test_pictures_of_a_model_with_recurrence_are_left():
+    for kind, where in (("hf", "model.visual."), ("mlx-q4", "vision_tower.")):
+        left = report(FIXTURES / "glm5_next" / kind)["not_loaded"]
+        assert len(left) == 25 and all(n.startswith(where) for n in left)
 
 
 @pytest.mark.parametrize("arch", ["llama", "qwen3"])
