@@ -69,6 +69,27 @@ void add_dtype(CLI::App& command, std::string& dtype) {
       ->capture_default_str();
 }
 
+void add_kv_flags(CLI::App& command, KvQuantization& kv) {
+  command
+      .add_option("--kv-bits", kv.bits,
+                  "Store keys, values and latents in 8 or 4 bits: a half or "
+                  "a quarter of bfloat16's memory, for a little accuracy "
+                  "(default: as they are computed)")
+      ->check(CLI::IsMember({8, 4}));
+  command
+      .add_option("--kv-group-size", kv.group_size,
+                  "With --kv-bits: elements that share a scale. A part of the "
+                  "state whose rows are no multiple of it stays as it is")
+      ->check(CLI::IsMember({32, 64, 128}))
+      ->capture_default_str();
+  command
+      .add_option("--quantized-kv-start", kv.start,
+                  "With --kv-bits: the first tokens stay as they are, to a "
+                  "multiple of 256")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+}
+
 void add_runner_flags(CLI::App& command, ModelFlags& flags) {
   command
       .add_option_function<std::string>(
@@ -84,6 +105,7 @@ void add_runner_flags(CLI::App& command, ModelFlags& flags) {
       ->check(CLI::IsMember({"auto", "cpu", "gpu"}))
       ->capture_default_str();
   add_dtype(command, flags.dtype);
+  add_kv_flags(command, flags.kv);
   command
       .add_option("--log-level", flags.log_level, "How much to log, to stderr")
       ->check(
@@ -111,7 +133,8 @@ ModelRunnerOptions runner_options(const ModelFlags& flags) {
           .device = flags.device,
           .dtype = flags.dtype,
           .state_memory_bytes = flags.state_memory_bytes,
-          .parallel = flags.parallel};
+          .parallel = flags.parallel,
+          .kv = flags.kv};
 }
 
 std::unique_ptr<Engine> start_engine(

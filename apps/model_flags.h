@@ -22,6 +22,7 @@ struct ModelFlags {
   std::size_t state_memory_bytes = 0;  // 0: auto
   std::string device = "auto";
   std::string dtype = "auto";
+  KvQuantization kv;
   std::string log_level = "info";
   // Beyond it a step counts as stuck. A flag of the server's alone: elsewhere
   // nobody asks.
@@ -42,7 +43,9 @@ void add_seconds_flag(CLI::App& command, const std::string& name,
 // outlive the parse.
 void add_model_path(CLI::App& command, std::string& path);
 void add_dtype(CLI::App& command, std::string& dtype);
-// --state-memory, --device, --dtype, --log-level.
+// --kv-bits, --kv-group-size, --quantized-kv-start.
+void add_kv_flags(CLI::App& command, KvQuantization& kv);
+// Those, --state-memory, --device, --dtype, --log-level.
 void add_runner_flags(CLI::App& command, ModelFlags& flags);
 // All of ModelFlags.
 void add_model_flags(CLI::App& command, ModelFlags& flags);

@@ -111,7 +111,9 @@ Report state_report(const ModelInspection& model) {
                           {"growth", family.growth},
                           {"dtype", family.dtype},
                           {"row_elements", family.row_elements},
-                          {"row_bytes", family.row_bytes}});
+                          {"row_bytes", family.row_bytes},
+                          {"bits", family.bits},
+                          {"bits_from", family.bits_from}});
     kinds.push_back({{"layers", kind.layers},
                      {"families", std::move(families)},
                      {"bytes_per_token", number(kind.token_bytes)},

@@ -78,6 +78,15 @@ void add_weights(std::string& out, const Report& report) {
   }
 }
 
+// Of a family that is stored in fewer bits, and from where on.
+std::string in_bits(const Report& family) {
+  const int bits = family.at("bits"), from = family.at("bits_from");
+  if (bits == 0) return {};
+  return from == 0
+             ? fmt::format(", in {} bits", bits)
+             : fmt::format(", in {} bits from position {} on", bits, from);
+}
+
 void add_state(std::string& out, const Report& state) {
   const char* heading = "state";
   for (const Report& kind : state.at("kinds")) {
@@ -86,10 +95,10 @@ void add_state(std::string& out, const Report& state) {
          kind.at("families").empty() ? " none of their own" : "");
     heading = "";
     for (const Report& family : kind.at("families"))
-      line(out, "", "  {}: {}, {} x {}", family.at("name").get<std::string>(),
+      line(out, "", "  {}: {}, {} x {}{}", family.at("name").get<std::string>(),
            family.at("growth").get<std::string>(),
            family.at("row_elements").get<int>(),
-           family.at("dtype").get<std::string>());
+           family.at("dtype").get<std::string>(), in_bits(family));
   }
   line(out, "", "{} a token, {} a snapshot, {} at the full context",
        size_of(state.at("bytes_per_token")),

@@ -17,14 +17,15 @@ namespace {
 struct ShowFlags {
   std::string model;
   std::string dtype = "auto";
+  KvQuantization kv;
   bool json = false;
   bool tensors = false;
 };
 
 int show(const ShowFlags& flags) {
   if (const auto set = set_log_level("warning"); !set) return fail(set.error());
-  Report report =
-      model_report(inspect_model(flags.model, flags.dtype), flags.tensors);
+  Report report = model_report(
+      inspect_model(flags.model, flags.dtype, flags.kv), flags.tensors);
   add_text_report(report, flags.model);
   // Names in a file are anybody's bytes.
   const std::string text =
@@ -45,6 +46,7 @@ CommandMain add_show(CLI::App& app) {
   command.add_flag("--json", flags->json, "As JSON");
   command.add_flag("--tensors", flags->tensors, "List every tensor");
   add_dtype(command, flags->dtype);
+  add_kv_flags(command, flags->kv);
   command.footer("Example:\n  reprise show model.gguf --json");
   return [flags] { return show(*flags); };
 }

@@ -61,54 +61,55 @@ mx::array pool_in(const std::shared_ptr<Mapping>& mapping, std::size_t offset,
   return mx::array(std::move(data), std::move(shape), dtype);
 }
 
-// Rows of each pool, by layer and family.
-std::vector<std::vector<int>> pool_rows(const StateLayout& layout,
-                                        int block_count, int slot_count) {
-  std::vector<std::vector<int>> rows(layout.size());
-  for (std::size_t l = 0; l < layout.size(); ++l)
-    for (const StateFamily& family : layout[l]) {
+struct PoolShape {
+  mx::Shape shape;
+  mx::Dtype dtype;
+
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(shape[0]) *
+           static_cast<std::size_t>(shape[1]) * size_of(dtype);
+  }
+};
+
+// One pool for each family in order of layers, and where it is quantized a
+// second one behind.
+std::vector<PoolShape> pool_shapes(const StateLayout& layout, int block_count,
+                                   int slot_count) {
+  std::vector<PoolShape> shapes;
+  for (const LayerState& layer : layout)
+    for (const StateFamily& family : layer) {
       const int per_block = rows_per_block(family.growth);
-      rows[l].push_back(per_block > 0 ? per_block * block_count : slot_count);
+      const int rows = per_block > 0 ? per_block * block_count : slot_count;
+      shapes.push_back({{rows, family.row_elements}, family.dtype});
+      if (family.quantized)
+        shapes.push_back(
+            {{rows, static_cast<int>(family.row_bytes())}, mx::uint8});
     }
-  return rows;
+  return shapes;
 }
 
-std::vector<std::vector<mx::array>> map_pools(
-    const StateLayout& layout, const std::vector<std::vector<int>>& rows) {
+std::vector<mx::array> map_pools(const std::vector<PoolShape>& shapes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto pool_bytes = [&](std::size_t l, std::size_t f) {
-    return layout[l][f].row_bytes() * static_cast<std::size_t>(rows[l][f]);
-  };
   std::size_t total = 0;
-  for (std::size_t l = 0; l < layout.size(); ++l)
-    for (std::size_t f = 0; f < layout[l].size(); ++f)
-      total += page + round_up(pool_bytes(l, f), page);
+  for (const PoolShape& shape : shapes)
+    total += page + round_up(shape.bytes(), page);
   auto mapping = std::make_shared<Mapping>(std::max(total, page));
 
-  std::vector<std::vector<mx::array>> pools(layout.size());
+  std::vector<mx::array> pools;
   std::size_t offset = 0;
-  for (std::size_t l = 0; l < layout.size(); ++l)
-    for (std::size_t f = 0; f < layout[l].size(); ++f) {
-      const std::size_t bytes = pool_bytes(l, f);
-      pools[l].push_back(pool_in(mapping, offset + page, bytes,
-                                 {rows[l][f], layout[l][f].row_elements},
-                                 layout[l][f].dtype));
-      offset += page + round_up(bytes, page);
-    }
+  for (const PoolShape& shape : shapes) {
+    pools.push_back(pool_in(mapping, offset + page, shape.bytes(), shape.shape,
+                            shape.dtype));
+    offset += page + round_up(shape.bytes(), page);
+  }
   return pools;
 }
 
-std::vector<std::vector<mx::array>> allocate_pools(
-    const StateLayout& layout, const std::vector<std::vector<int>>& rows) {
-  std::vector<std::vector<mx::array>> pools(layout.size());
-  std::vector<mx::array> all;
-  for (std::size_t l = 0; l < layout.size(); ++l)
-    for (std::size_t f = 0; f < layout[l].size(); ++f) {
-      pools[l].push_back(mx::zeros({rows[l][f], layout[l][f].row_elements},
-                                   layout[l][f].dtype));
-      all.push_back(pools[l].back());
-    }
-  mx::eval(all);
+std::vector<mx::array> allocate_pools(const std::vector<PoolShape>& shapes) {
+  std::vector<mx::array> pools;
+  for (const PoolShape& shape : shapes)
+    pools.push_back(mx::zeros(shape.shape, shape.dtype));
+  mx::eval(pools);
   return pools;
 }
 
@@ -126,9 +127,25 @@ BlockPools::BlockPools(StateLayout layout, int block_count, int slot_count)
     throw std::invalid_argument(
         fmt::format("[state] {} slots for snapshots of {}", slot_count,
                     format_size(snapshot_bytes(layout_))));
-  const auto rows = pool_rows(layout_, block_count, slot_count);
+  const auto shapes = pool_shapes(layout_, block_count, slot_count);
   const bool on_cpu = mx::default_device().type == mx::Device::DeviceType::cpu;
-  pools_ = on_cpu ? map_pools(layout_, rows) : allocate_pools(layout_, rows);
+  auto pools = on_cpu ? map_pools(shapes) : allocate_pools(shapes);
+  auto next = pools.begin();
+  pools_.resize(layout_.size());
+  for (std::size_t l = 0; l < layout_.size(); ++l)
+    for (const StateFamily& family : layout_[l]) {
+      kernels::StateRows rows{.plain = *next++,
+                              .dim = family.head_dim,
+                              .quantized = std::nullopt,
+                              .codec = {},
+                              .quantized_from = 0};
+      if (family.quantized) {
+        rows.quantized = *next++;
+        rows.codec = family.quantized->codec;
+        rows.quantized_from = family.quantized->from;
+      }
+      pools_[l].push_back(std::move(rows));
+    }
 }
 
 }  // namespace reprise

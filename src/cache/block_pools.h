@@ -8,6 +8,10 @@
 // are never reassigned: steps write through kernels::append, whose output
 // shares the buffer, so nothing is ever donated or copied.
 //
+// A family that is quantized has two pools, which block ids index alike. Where
+// its rows are quantized from the beginning, no page of the plain one is ever
+// touched.
+//
 // Owned and used by the engine's thread.
 #pragma once
 
@@ -27,7 +31,12 @@ class BlockPools {
   // space is short.
   BlockPools(StateLayout layout, int block_count, int slot_count = 0);
 
+  // Of a family that is not quantized.
   const mlx::core::array& pool(int layer, int family) const {
+    return pools_[layer][family].plain;
+  }
+  // Of a family whose rows attention reads.
+  const kernels::StateRows& rows(int layer, int family) const {
     return pools_[layer][family];
   }
   int block_count() const { return block_count_; }
@@ -38,7 +47,7 @@ class BlockPools {
   const StateLayout layout_;
   const int block_count_;
   const int slot_count_;
-  std::vector<std::vector<mlx::core::array>> pools_;
+  std::vector<std::vector<kernels::StateRows>> pools_;
 };
 
 }  // namespace reprise

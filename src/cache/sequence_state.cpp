@@ -58,12 +58,13 @@ void for_each_piece(const StateLayout& layout, int length, int block,
       const RowRange rows = block < 0
                                 ? RowRange{0, 1}
                                 : rows_in_block(family.growth, length, block);
+      const int first = std::max(block, 0) * rows_per_block(family.growth);
       each(Piece{
           .layer = static_cast<int>(l),
           .family = static_cast<int>(f),
           .block = block,
           .rows = rows,
-          .bytes = family.row_bytes() * static_cast<std::size_t>(rows.size())});
+          .bytes = family.bytes_of({first + rows.begin, first + rows.end})});
     }
 }
 
@@ -83,10 +84,16 @@ std::string place(int layer, const StateFamily& family) {
 json identity(const StateFamily& family) {
   std::ostringstream dtype;
   dtype << family.dtype;
+  const auto& quantized = family.quantized;
   return {{"name", family.name},
           {"growth", describe(family.growth)},
           {"dtype", dtype.str()},
-          {"row", family.row_elements}};
+          {"row", family.row_elements},
+          {"stored",
+           quantized ? fmt::format("{} bits in groups of {} from {}",
+                                   quantized->codec.bits,
+                                   quantized->codec.group_size, quantized->from)
+                     : "plain"}};
 }
 
 // What is there may be anything, of any depth.
@@ -110,7 +117,7 @@ std::optional<Error> compare(int layer, const StateFamily& ours,
     return corrupt(fmt::format("{}: the saved family is {}, not an object",
                                place(layer, ours), stored.type_name()));
   const json expected = identity(ours);
-  for (const char* key : {"name", "growth", "dtype", "row"}) {
+  for (const char* key : {"name", "growth", "dtype", "row", "stored"}) {
     const json& have = stored.contains(key) ? stored[key] : json();
     if (have != expected[key])
       return corrupt(fmt::format("{}: saved with {} {}, this model has {}",
@@ -219,13 +226,19 @@ void check_ids(const BlockPools& pools, const SequenceState& state) {
 
 char* address(const BlockPools& pools, const SequenceState& state,
               const Piece& piece) {
-  mx::array pool = pools.pool(piece.layer, piece.family);
   const StateFamily& family = pools.layout()[piece.layer][piece.family];
+  const kernels::StateRows& rows = pools.rows(piece.layer, piece.family);
+  // A block is on one side of the start.
+  const bool quantized =
+      family.quantized && piece.block >= family.quantized->from / kBlockTokens;
+  mx::array pool = quantized ? *rows.quantized : rows.plain;
   const auto row = piece.block < 0 ? std::int64_t{state.slot}
                                    : std::int64_t{state.blocks[piece.block]} *
                                              rows_per_block(family.growth) +
                                          piece.rows.begin;
-  return pool.data<char>() + static_cast<std::size_t>(row) * family.row_bytes();
+  return pool.data<char>() +
+         static_cast<std::size_t>(row) *
+             (quantized ? family.row_bytes() : family.plain_row_bytes());
 }
 
 void append_u32(std::string& out, std::uint32_t value) {

@@ -187,6 +187,35 @@ TEST(SequenceState, AnotherLayoutIsRefusedByName) {
   EXPECT_EQ(message([](auto&) {}), "");
 }
 
+// A layout whose first block is plain and whose others are in 8 bits.
+TEST(SequenceState, QuantizedRowsAreSavedAsStored) {
+  mx::set_default_device(mx::Device::cpu);
+  const StateLayout plain = {{{"keys", PerToken{}, 64, mx::float32, 64}}};
+  const StateLayout late =
+      quantized_layout(plain, {.codec = {}, .from = kBlockTokens});
+  const BlockPools a(late, 4), b(late, 4);
+  for (const auto* pools : {&a, &b}) {
+    auto rows = pools->rows(0, 0);
+    for (mx::array* pool : {&rows.plain, &*rows.quantized})
+      for (std::size_t i = 0; i < pool->nbytes(); ++i)
+        pool->data<char>()[i] = char((i / 7 + (pools == &a)) % 120);
+  }
+  const SequenceState from{.blocks = {3, 1}, .length = 300};
+  const std::string bytes = to_bytes(a, from);
+  EXPECT_EQ(rows_part(bytes).size(), 256u * 256 + 44 * (64 + 8));
+  const auto to = from_bytes(bytes, b, {.blocks = {0, 2}});
+  ASSERT_TRUE(to) << to.error().message;
+  EXPECT_EQ(to_bytes(b, *to), bytes);
+
+  const BlockPools other(plain, 4);
+  const auto refused = from_bytes(bytes, other, {.blocks = {0, 1}});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(
+      refused.error().message,
+      AllOf(HasSubstr("\"keys\""), HasSubstr("8 bits in groups of 64 from 256"),
+            HasSubstr("\"plain\"")));
+}
+
 TEST(SequenceState, HostileHeadersAreRefused) {
   mx::set_default_device(mx::Device::cpu);
   const Filled from(300);

@@ -6,20 +6,50 @@
 
 namespace reprise {
 
+std::size_t StateFamily::plain_row_bytes() const {
+  return static_cast<std::size_t>(row_elements) * size_of(dtype);
+}
+
+std::size_t StateFamily::row_bytes() const {
+  if (!quantized) return plain_row_bytes();
+  return static_cast<std::size_t>(
+      kernels::quantized_row_bytes(row_elements, dtype, quantized->codec));
+}
+
+std::size_t StateFamily::bytes_of(RowRange rows) const {
+  // Only families with a row a position are quantized.
+  const int plain_end =
+      quantized ? std::clamp(quantized->from, rows.begin, rows.end) : rows.end;
+  return static_cast<std::size_t>(plain_end - rows.begin) * plain_row_bytes() +
+         static_cast<std::size_t>(rows.end - plain_end) * row_bytes();
+}
+
+StateLayout quantized_layout(StateLayout layout,
+                             const RowQuantization& quantization) {
+  for (LayerState& layer : layout)
+    for (StateFamily& family : layer)
+      if (family.head_dim > 0 &&
+          kernels::can_quantize(family.row_elements / family.head_dim,
+                                family.head_dim, quantization.codec))
+        family.quantized = quantization;
+  return layout;
+}
+
 std::size_t block_bytes(const StateLayout& layout) {
   std::size_t bytes = 0;
   for (const LayerState& layer : layout)
-    for (const StateFamily& family : layer)
-      bytes += family.row_bytes() *
+    for (const StateFamily& family : layer) {
+      const bool both = family.quantized && family.quantized->from > 0;
+      bytes += (family.row_bytes() + (both ? family.plain_row_bytes() : 0)) *
                static_cast<std::size_t>(rows_per_block(family.growth));
+    }
   return bytes;
 }
 
 std::size_t state_bytes(const LayerState& layer, int tokens) {
   std::size_t bytes = 0;
   for (const StateFamily& family : layer)
-    bytes += family.row_bytes() *
-             static_cast<std::size_t>(rows_at(family.growth, tokens).size());
+    bytes += family.bytes_of(rows_at(family.growth, tokens));
   return bytes;
 }
 

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "engine/mlx_device.h"
+#include "engine/stored_layout.h"
 #include "models/registry.h"
 #include "weights/checkpoint.h"
 
@@ -13,11 +14,14 @@ namespace {
 std::vector<StateFamilyInfo> families_of(const LayerState& layer) {
   std::vector<StateFamilyInfo> result;
   for (const StateFamily& family : layer)
-    result.push_back({.name = family.name,
-                      .growth = describe(family.growth),
-                      .dtype = dtype_name(family.dtype),
-                      .row_elements = family.row_elements,
-                      .row_bytes = family.row_bytes()});
+    result.push_back(
+        {.name = family.name,
+         .growth = describe(family.growth),
+         .dtype = dtype_name(family.dtype),
+         .row_elements = family.row_elements,
+         .row_bytes = family.row_bytes(),
+         .bits = family.quantized ? family.quantized->codec.bits : 0,
+         .bits_from = family.quantized ? family.quantized->from : 0});
   return result;
 }
 
@@ -41,20 +45,21 @@ std::vector<StateLayers> state_of(const StateLayout& layout, int context) {
 }
 
 void describe_model(const Checkpoint& checkpoint, mlx::core::Dtype dtype,
-                    ModelInspection& result) {
+                    const KvQuantization& kv, ModelInspection& result) {
   const auto model = make_model(checkpoint, {.dtype = dtype});
   const ModelShape shape = model->shape();
   result.vocabulary = shape.vocabulary;
   result.context_tokens = shape.context_tokens;
   result.layers = shape.layers;
-  result.state = state_of(model->state_layout(), shape.context_tokens);
+  result.state =
+      state_of(stored_layout(model->state_layout(), kv), shape.context_tokens);
   result.unread = checkpoint.unread();
 }
 
 }  // namespace
 
-ModelInspection inspect_model(const std::string& path,
-                              const std::string& dtype) {
+ModelInspection inspect_model(const std::string& path, const std::string& dtype,
+                              const KvQuantization& kv) {
   const auto device = choose_device("cpu");
   prepare_device(device);
   const auto opened = Checkpoint::open(path, Checkpoint::Contents::shapes);
@@ -67,7 +72,7 @@ ModelInspection inspect_model(const std::string& path,
     result.model_type = type->get<std::string>();
   const auto state_dtype = choose_dtype(dtype, device);
   try {
-    describe_model(checkpoint, state_dtype, result);
+    describe_model(checkpoint, state_dtype, kv, result);
   } catch (const std::exception& e) {
     result.refusal = e.what();
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/kv_quantization.h"
 #include "weights/tensor_info.h"
 
 namespace reprise {
@@ -16,7 +17,9 @@ struct StateFamilyInfo {
   std::string growth;  // "per token", as describe() says it
   std::string dtype;
   int row_elements = 0;
-  std::size_t row_bytes = 0;
+  std::size_t row_bytes = 0;  // as the last positions have it
+  int bits = 0;               // of an element of those; 0: as dtype has it
+  int bits_from = 0;          // the position from which on
 
   bool operator==(const StateFamilyInfo&) const = default;
 };
@@ -43,9 +46,11 @@ struct ModelInspection {
   std::vector<TensorInfo> tensors;  // by name; also of a refused model
 };
 
-// Opens the checkpoint and builds its model without its weights. `dtype` as
-// in ModelRunnerOptions. Throws std::runtime_error for what is no model.
+// Opens the checkpoint and builds its model without its weights. `dtype` and
+// `kv` as in ModelRunnerOptions. Throws std::runtime_error for what is no
+// model.
 ModelInspection inspect_model(const std::string& path,
-                              const std::string& dtype = "auto");
+                              const std::string& dtype = "auto",
+                              const KvQuantization& kv = {});
 
 }  // namespace reprise

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "base/size.h"
 #include "engine/mlx_device.h"
 #include "engine/ragged_batch_from_plan.h"
+#include "engine/stored_layout.h"
 #include "models/registry.h"
 #include "weights/checkpoint.h"
 
@@ -64,12 +66,34 @@ void log_unread(const Checkpoint& checkpoint) {
                names.size() > shown ? ", ..." : "");
 }
 
+void log_quantized(const StateLayout& layout, const KvQuantization& kv) {
+  if (kv.bits == 0) return;
+  std::set<std::string> names;
+  int from = 0;
+  for (const LayerState& layer : layout)
+    for (const StateFamily& family : layer)
+      if (family.quantized) {
+        names.insert(family.name);
+        from = family.quantized->from;
+      }
+  if (names.empty())
+    spdlog::warn("--kv-bits {}: nothing of this model's state is quantized",
+                 kv.bits);
+  else
+    spdlog::info("quantized to {} bits in groups of {} from position {} on: {}",
+                 kv.bits, kv.group_size, from, fmt::join(names, ", "));
+  if (const auto plain = plain_parts(layout, kv); !plain.empty())
+    spdlog::info("not quantized: {}", fmt::join(plain, "; "));
+}
+
 class ModelRunner : public Runner {
  public:
-  ModelRunner(std::unique_ptr<Model> model, const PoolSizes& sizes,
-              mx::Dtype dtype, mx::Device::DeviceType device)
+  ModelRunner(std::unique_ptr<Model> model, BlockPools pools,
+              const KvQuantization& kv, mx::Dtype dtype,
+              mx::Device::DeviceType device)
       : model_(std::move(model)),
-        pools_(model_->state_layout(), sizes.blocks, sizes.slots),
+        pools_(std::move(pools)),
+        kv_(kv),
         dtype_(dtype),
         device_(device) {}
 
@@ -82,7 +106,8 @@ class ModelRunner : public Runner {
             .slot_count = pools_.slot_count(),
             .slot_bytes = snapshot_bytes(pools_.layout()),
             .device = device_ == mx::Device::DeviceType::cpu ? "cpu" : "gpu",
-            .dtype = dtype_name(dtype_)};
+            .dtype = dtype_name(dtype_),
+            .kv_bits = kv_.bits};
   }
 
   const BlockPools& pools() const { return pools_; }
@@ -121,6 +146,7 @@ class ModelRunner : public Runner {
 
   const std::unique_ptr<Model> model_;
   const BlockPools pools_;
+  const KvQuantization kv_;
   const mx::Dtype dtype_;
   const mx::Device::DeviceType device_;
 };
@@ -135,7 +161,8 @@ std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
   if (!checkpoint) throw std::runtime_error(checkpoint.error().message);
   auto model = make_model(**checkpoint, {.dtype = dtype});
   log_unread(**checkpoint);
-  const StateLayout layout = model->state_layout();
+  const StateLayout layout = stored_layout(model->state_layout(), options.kv);
+  log_quantized(layout, options.kv);
   const PoolSizes sizes = pool_sizes(layout, options);
   spdlog::info(
       "loaded {} of weights; state: {} blocks of {} tokens, {} each, reserved",
@@ -144,7 +171,9 @@ std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
   if (sizes.slots > 0)
     spdlog::info("snapshots: {} of {}, reserved", sizes.slots,
                  format_size(snapshot_bytes(layout)));
-  return std::make_unique<ModelRunner>(std::move(model), sizes, dtype, device);
+  return std::make_unique<ModelRunner>(
+      std::move(model), BlockPools(layout, sizes.blocks, sizes.slots),
+      options.kv, dtype, device);
 }
 
 const BlockPools& state_pools(const Runner& runner) {

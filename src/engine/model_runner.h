@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/kv_quantization.h"
 #include "engine/runner.h"
 
 namespace reprise {
@@ -19,6 +20,7 @@ struct ModelRunnerOptions {
   std::string dtype = "auto";          // auto, float32, bfloat16, float16
   std::size_t state_memory_bytes = 0;  // 0: auto, see docs/architecture.md
   int parallel = 4;  // sequences that must be able to run at once
+  KvQuantization kv = {};
 };
 
 // Opens the checkpoint, builds the model, reserves the pools. Throws

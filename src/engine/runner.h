@@ -20,6 +20,7 @@ struct RunnerInfo {
   std::size_t slot_bytes = 0;
   std::string device;  // "cpu", "gpu"
   std::string dtype;   // of activations and state
+  int kv_bits = 0;     // of state that is quantized; 0: none is
 };
 
 // Logits in float32 of the positions that wanted them, in the plan's order.

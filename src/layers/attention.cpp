@@ -7,10 +7,10 @@ mlx::core::array attend(const mlx::core::array& q, const mlx::core::array& k,
                         const kernels::RaggedBatchPtr& batch,
                         const kernels::AttentionShape& shape) {
   const auto keys =
-      kernels::append(state.pools.pool(state.layer, state.keys), k, batch);
+      kernels::append(state.pools.rows(state.layer, state.keys), k, batch);
   const auto values =
-      kernels::append(state.pools.pool(state.layer, state.values), v, batch);
-  return kernels::attention(q, keys, values, batch, shape);
+      kernels::append(state.pools.rows(state.layer, state.values), v, batch);
+  return kernels::attention(q, {keys}, values, batch, shape);
 }
 
 }  // namespace reprise

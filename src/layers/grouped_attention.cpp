@@ -94,8 +94,9 @@ mx::array grouped_attention(const mx::array& x,
 }
 
 LayerState key_value_state(const GroupedHeads& shape, mx::Dtype dtype) {
-  return {{"keys", PerToken{}, shape.kv_dim(), dtype},
-          {"values", PerToken{}, shape.kv_dim(), dtype}};
+  const int row = shape.kv_dim(), dim = shape.head_dim;
+  return {{"keys", PerToken{}, row, dtype, dim},
+          {"values", PerToken{}, row, dtype, dim}};
 }
 
 }  // namespace reprise

