@@ -46,7 +46,7 @@ TEST_P(Branches, CutIsNeverFedAndForkIsCopy) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Branches, testing::ValuesIn(fixture_models()),
+INSTANTIATE_TEST_SUITE_P(All, Branches, testing::ValuesIn(fixture_cases()),
                          case_name);
 
 }  // namespace

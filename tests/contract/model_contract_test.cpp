@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "contract/model_cases.h"
 #include "engine/model_runner.h"
 #include "kernels/fault.h"
-#include "model_cases.h"
 #include "support/scheduled_run.h"
 
 namespace reprise {
@@ -22,10 +22,6 @@ constexpr int kPromptTokens = 300;
 class ModelContract : public testing::TestWithParam<ModelCase> {
  protected:
   ModelContract() : runner_(runner_of(GetParam())) {}
-
-  std::vector<TokenId> random_tokens(unsigned seed, int count) const {
-    return reprise::random_tokens(*runner_, seed, count);
-  }
 
   Request request(std::vector<TokenId> prompt, int max_tokens = 8) {
     Request r;
@@ -173,7 +169,7 @@ TEST_P(ModelContract, AFailureAtAnyLayerLeavesNoTrace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelContract, testing::ValuesIn(model_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         case_name);
 
 }  // namespace
 }  // namespace reprise

@@ -61,7 +61,7 @@ TEST_P(Poison, CostsOneComputation) {
             after.blocks_quarantined);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Poison, testing::ValuesIn(fixture_models()),
+INSTANTIATE_TEST_SUITE_P(All, Poison, testing::ValuesIn(fixture_cases()),
                          case_name);
 
 }  // namespace

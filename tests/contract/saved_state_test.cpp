@@ -40,8 +40,8 @@ std::vector<float> go_on(SequenceDriver& sequence) {
 }
 
 // In the other process.
-int resume(const std::string& model, const fs::path& folder) {
-  const auto runner = contract_runner(model);
+int resume(const ModelCase& model, const fs::path& folder) {
+  const auto runner = runner_of(model);
   for (const int length : kCutLengths) {
     const auto loaded =
         from_bytes(read_file(folder / fmt::format("{}.state", length)),
@@ -65,7 +65,7 @@ using SavedState = Contract;
 TEST_P(SavedState, GoesOnInAnotherProcess) {
   const fs::path folder =
       fs::path(testing::TempDir()) /
-      fmt::format("saved_state_{}_{}", GetParam().name(), ::getpid());
+      fmt::format("saved_state_{}_{}", GetParam().name, ::getpid());
   fs::create_directories(folder);
   const auto tokens = random_tokens(kSeed, kPromptTokens);
   std::vector<std::vector<float>> want;
@@ -77,8 +77,9 @@ TEST_P(SavedState, GoesOnInAnotherProcess) {
     want.push_back(go_on(sequence));
   }
   const std::string self = fs::read_symlink("/proc/self/exe");
-  ASSERT_EQ(std::system(fmt::format("'{}' --resume '{}' '{}'", self,
-                                    GetParam().path, folder.string())
+  const auto& [name, path, kv] = GetParam();
+  ASSERT_EQ(std::system(fmt::format("'{}' --resume '{}' '{}' {} {}", self, path,
+                                    folder.string(), kv.bits, kv.start)
                             .c_str()),
             0);
   for (std::size_t i = 0; i < want.size(); ++i) {
@@ -91,15 +92,19 @@ TEST_P(SavedState, GoesOnInAnotherProcess) {
   fs::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SavedState, testing::ValuesIn(fixture_models()),
+INSTANTIATE_TEST_SUITE_P(All, SavedState, testing::ValuesIn(fixture_cases()),
                          case_name);
 
 }  // namespace
 }  // namespace reprise
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::string_view(argv[1]) == "--resume")
-    return reprise::resume(argv[2], argv[3]);
+  if (argc == 6 && std::string_view(argv[1]) == "--resume")
+    return reprise::resume(
+        {.name = {},
+         .path = argv[2],
+         .kv = {.bits = std::atoi(argv[4]), .start = std::atoi(argv[5])}},
+        argv[3]);
   testing::InitGoogleTest(&argc, argv);
   const int result = RUN_ALL_TESTS();
   fmt::print("contract: {} comparisons, all by bits\n",

@@ -29,7 +29,7 @@ TEST_P(Splits, OnePassIsPrefillAndDecodeIsAnySplit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Splits, testing::ValuesIn(fixture_models()),
+INSTANTIATE_TEST_SUITE_P(All, Splits, testing::ValuesIn(fixture_cases()),
                          case_name);
 
 }  // namespace

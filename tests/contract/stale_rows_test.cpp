@@ -41,7 +41,7 @@ TEST_P(StaleRows, AreNeverReadAndNeverSaved) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StaleRows, testing::ValuesIn(fixture_models()),
+INSTANTIATE_TEST_SUITE_P(All, StaleRows, testing::ValuesIn(fixture_cases()),
                          case_name);
 
 }  // namespace

@@ -172,7 +172,8 @@ std::unique_ptr<Runner> make_model_runner(const ModelRunnerOptions& options) {
   return std::make_unique<FakeModel>(std::move(fake), each);
 }
 
-ModelInspection inspect_model(const std::string& path, const std::string&) {
+ModelInspection inspect_model(const std::string& path, const std::string&,
+                              const KvQuantization&) {
   throw std::runtime_error(
       fmt::format("'{}' cannot be shown without MLX", path));
 }
