@@ -15,8 +15,11 @@ from support.servers import TestServer
 
 Script = Callable[..., Server]
 Fixture = Callable[..., TestServer]
-# How latent state is kept: name -> flags of the server.
-LATENT_MODES: dict[str, tuple[str, ...]] = {"plain": ()}
+# How state is kept: name -> flags of the server.
+KV_MODES: dict[str, tuple[str, ...]] = {
+    "plain": (), "kv8": ("--kv-bits", "8"), "kv4": ("--kv-bits", "4"),
+    "kv8-from-512": ("--kv-bits", "8", "--quantized-kv-start", "512")}
+HYBRID = "glm5_next"  # recurrent layers beside latent attention with an index
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +39,8 @@ def fixture() -> Iterator[Fixture]:
         return running[key]
 
     yield get
+    for server in running.values():  # also when one of them ended badly
+        server.stop()
     for server in running.values():
         server.check_end()
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from reports.conftest import Fixture
+from reports.conftest import HYBRID, Fixture
 from support.replies import Comparison, ask, cold, fresh_ids
 
 pytestmark = pytest.mark.real_model
@@ -14,7 +14,7 @@ QUANTUM = 64
 QUANTA = range(1, 21) if os.environ.get("REPRISE_SOAK") else (1, 2, 4, 9, 20)
 
 
-@pytest.mark.parametrize("arch", ["glm4_moe_lite", "gemma4"])
+@pytest.mark.parametrize("arch", [HYBRID, "glm4_moe_lite", "gemma4"])
 def test_one_two_and_three_tokens_are_left(fixture: Fixture, arch: str):
     """Behind prompts that end at a quantum, or one token before."""
     server = fixture(arch, "hf")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from reports.conftest import LATENT_MODES, Fixture
+from reports.conftest import KV_MODES, Fixture
 from support import metrics
 from support.replies import Comparison, ask, cold, fresh_ids
 
@@ -17,10 +17,10 @@ CLIENTS = 4
 REQUESTS = 200 if os.environ.get("REPRISE_SOAK") else 60
 
 
-@pytest.mark.parametrize("mode", LATENT_MODES)
+@pytest.mark.parametrize("mode", KV_MODES)
 def test_four_clients_of_mixed_lengths(fixture: Fixture, mode: str):
     """Half of what they send is what somebody sent before."""
-    server = fixture("glm4_moe_lite", "mlx-q6", *LATENT_MODES[mode])
+    server = fixture("glm4_moe_lite", "mlx-q6", *KV_MODES[mode])
     rng = random.Random(15)
     prompts: list[list[int]] = []
     for i in range(REQUESTS):

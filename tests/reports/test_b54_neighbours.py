@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from reports.conftest import Fixture
+from reports.conftest import HYBRID, Fixture
 from support.replies import ask, cold, fresh_ids
 
 pytestmark = pytest.mark.real_model
 
 
-@pytest.mark.parametrize("arch", ["gemma4", "glm4_moe_lite"])
+@pytest.mark.parametrize("arch", [HYBRID, "gemma4", "glm4_moe_lite"])
 def test_short_beside_long(fixture: Fixture, arch: str):
     """The same bits as alone, first token and last."""
     server = fixture(arch, "hf")

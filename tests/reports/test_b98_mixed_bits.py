@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from conftest import start
+from reports.conftest import HYBRID
 from support.checkpoints import WEIGHTS, dequantized, load, variant
 from support.fixture_models import FIXTURES
 from support.replies import Comparison, cold, fresh_ids
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.real_model
 GROUP = 64
 
 
-@pytest.mark.parametrize("arch", ["glm4_moe_lite"])
+@pytest.mark.parametrize("arch", ["glm4_moe_lite", HYBRID])
 def test_mixed_bits_are_their_dequantized_weights(arch: str, tmp_path: Path):
     """4 bits, with overrides of 6 and 8 under the modules' full names."""
     tensors, bits = load(FIXTURES / arch / "mlx-q4" / WEIGHTS), {}

@@ -5,17 +5,37 @@ import os
 
 import pytest
 
-from reports.conftest import Fixture
+from reports.conftest import HYBRID, Fixture
 from support.fixture_models import CASES
 from support.replies import Comparison, ask, cold, fresh_ids
 
 pytestmark = pytest.mark.real_model
 
 SOAK = bool(os.environ.get("REPRISE_SOAK"))
+HELD = 20_000 if SOAK else 3_000
 TURNS, APPENDED, REPLY = 20, 16, 8
 # Of architecture: what a turn may evaluate beside its new tokens.
-BESIDE = {"glm4_moe_lite": 1, "gemma4": 1}
+BESIDE = {"glm4_moe_lite": 1, "gemma4": 1, HYBRID: 1}
 SIZES = (1, 2, 3, 700)
+
+
+def test_a_long_chat_costs_what_a_short_one_does(fixture: Fixture):
+    """Its tokens are really held when the last turns come."""
+    server = fixture(HYBRID, "hf")
+    compared = Comparison()
+    chat = fresh_ids(HELD, 1_000)
+    while len(chat) < HELD:
+        reply = ask(server, chat, max_tokens=REPLY)
+        chat = chat + reply.ids + fresh_ids(len(chat), 950 - REPLY)
+    for turn in range(TURNS):
+        reply = ask(server, chat, max_tokens=REPLY)
+        if turn > 0:
+            assert reply.evaluated <= APPENDED + BESIDE[HYBRID]
+        if turn % 10 == 9:
+            compared.check(reply, cold(server, chat, max_tokens=REPLY))
+        chat = chat + reply.ids + fresh_ids(len(chat), APPENDED)
+    assert len(chat) > HELD
+    compared.check_ties()
 
 
 @pytest.mark.parametrize("arch, kind", [c for c in CASES if c[0] in BESIDE])

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from conftest import start
-from reports.conftest import LATENT_MODES, Fixture
+from reports.conftest import KV_MODES, Fixture
 from serving import BINARY, Server
 from support import metrics
 from support.fixture_models import FIXTURES
@@ -98,9 +98,9 @@ def faulty(flags: tuple[str, ...], seed: int, commit: bool) -> Server:
     return server
 
 
-@pytest.mark.parametrize("mode", LATENT_MODES)
+@pytest.mark.parametrize("mode", KV_MODES)
 def test_forty_requests_with_one_system_prompt(fixture: Fixture, mode: str):
-    traffic = Traffic(fixture(ARCH, KIND, *LATENT_MODES[mode])).run()
+    traffic = Traffic(fixture(ARCH, KIND, *KV_MODES[mode])).run()
     print(f"{mode}: {traffic.crossed} of {REQUESTS} replies cross token {START},"
           f" {traffic.cached_share():.0%} of prompts cached")
     assert traffic.crossed >= REQUESTS // 5
@@ -109,7 +109,7 @@ def test_forty_requests_with_one_system_prompt(fixture: Fixture, mode: str):
     traffic.check_against_none()
 
     # The same with a step in twenty that fails: nobody sees anything of it.
-    with faulty(LATENT_MODES[mode], seed=REQUESTS, commit=False) as server:
+    with faulty(KV_MODES[mode], seed=REQUESTS, commit=False) as server:
         assert Traffic(server).run().ids() == traffic.ids()
         failed = metrics.total(server, "reprise_steps_failed_total")
         steps = metrics.total(server, "reprise_steps_total")
