@@ -2,6 +2,7 @@
 #include <mlx/ops.h>
 #include <mlx/transforms.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -224,6 +225,20 @@ TEST(PoolIndexBits, DoNotDependOnOtherSpans) {
   // Rows 50..99 at position 256, whose two rows of the last pool remain.
   EXPECT_EQ(bytes_of(mx::slice(both.partial, {4, 0}, {5, 32})),
             row_bytes_of(index.keys(), 98, 1));
+}
+
+// Whoever saves a slot saves what is in it.
+TEST(PoolIndex, BehindThePartialRowsAreZeros) {
+  const Index index({4, 32, mx::float32}, 100, 8);
+  const auto pools = index.empty();
+  Index::evaluate(index.step(pools, index.span(0, 7, -1, 1), 0));
+  Index::evaluate(index.step(pools, index.span(7, 2, 1, 2), 7));
+  const auto slot = row_bytes_of(pools.partial, 2, 1);
+  const auto rows = index.partial(pools, 2, 9);
+  ASSERT_EQ(slot.size(), 3 * rows.size());
+  EXPECT_TRUE(std::equal(rows.begin(), rows.end(), slot.begin()));
+  EXPECT_TRUE(std::all_of(slot.begin() + std::ptrdiff_t(rows.size()),
+                          slot.end(), [](auto byte) { return byte == 0; }));
 }
 
 TEST(PoolIndex, TheSlotThatIsReadStaysAsItWas) {

@@ -31,8 +31,9 @@ struct IndexPools {
 // dtype [pool, dim], pool a divisor of 256. The key of a complete pool is, in
 // each channel, the sum of its keys weighted by a softmax over its tokens of
 // gate + ape, in float32, rounded once. Rows of pools that stay incomplete go
-// to the span's slot_to, with those that slot_from already had; a span that
-// starts inside a pool needs slot_from. Evaluating either output writes both.
+// to the span's slot_to, with those that slot_from already had, and zeros
+// behind them; a span that starts inside a pool needs slot_from. Evaluating
+// either output writes both.
 IndexPools pool_index(const IndexPools& pools, const array& keys,
                       const array& gates, const array& ape,
                       const RaggedBatchPtr& batch);

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -84,16 +83,6 @@ class Contract : public testing::TestWithParam<ModelCase> {
 
   const BlockPools& pools() const { return state_pools(*runner_); }
   bool keeps_snapshots() const { return runner_->info().slot_count > 0; }
-
-  // Whether two saved states have the same rows. Behind them lies the slot,
-  // which may hold a partial pool, whose further rows are nobody's: of it, the
-  // logits of the next tokens have to tell.
-  bool same_rows(const std::string& a, const std::string& b) const {
-    const std::size_t slot = snapshot_bytes(pools().layout());
-    return a.size() == b.size() && a.size() > slot &&
-           std::string_view(a).substr(0, a.size() - slot) ==
-               std::string_view(b).substr(0, b.size() - slot);
-  }
 
   // From nothing, alone. Overwrites the state of every other run.
   ScheduledRun::Reply cold(Request request) {

@@ -44,6 +44,8 @@ class SpanRows {
       std::memcpy(to + rows_.row_bytes, gate(p), rows_.row_bytes);
       to += 2 * rows_.row_bytes;
     }
+    // The slot is a value of its own: nothing of an earlier one in it.
+    std::memset(to, 0, static_cast<std::size_t>(slot(span_.slot_to + 1) - to));
   }
 
  private:
