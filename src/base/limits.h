@@ -10,10 +10,18 @@ namespace reprise {
 // prefix cache names and the store will write.
 inline constexpr int kBlockTokens = 256;
 
+// Blocks that hold `rows` >= 0 rows.
+constexpr int blocks_for(int rows) {
+  return rows / kBlockTokens + (rows % kBlockTokens != 0);
+}
+
 // A prefill span that does not start at reused state starts and ends at an
 // absolute multiple of this, or at the end of the prompt.
 inline constexpr int kQuantumTokens = 64;
 static_assert(kBlockTokens % kQuantumTokens == 0);
+
+// Inside a long text a snapshot is kept in each stretch of so many tokens.
+inline constexpr int kSnapshotTokens = 4096;
 
 // Positions of one prompt that are marked for a snapshot.
 inline constexpr std::size_t kMarksMax = 4;

@@ -34,10 +34,6 @@ struct Piece {
   std::size_t bytes = 0;
 };
 
-int blocks_of(int length) {
-  return length / kBlockTokens + (length % kBlockTokens != 0);
-}
-
 RowRange rows_in_block(const Growth& growth, int length, int block) {
   const int per_block = rows_per_block(growth);
   const RowRange all = rows_at(growth, length);
@@ -71,7 +67,7 @@ void for_each_piece(const StateLayout& layout, int length, int block,
 std::vector<Piece> pieces(const StateLayout& layout, int length) {
   std::vector<Piece> all;
   const auto add = [&](const Piece& piece) { all.push_back(piece); };
-  for (int block = 0; block < blocks_of(length); ++block)
+  for (int block = 0; block < blocks_for(length); ++block)
     for_each_piece(layout, length, block, add);
   if (length > 0) for_each_piece(layout, length, -1, add);
   return all;
@@ -200,7 +196,7 @@ std::optional<Error> check_size(const StateLayout& layout,
 
 std::optional<Error> check_room(const BlockPools& pools,
                                 const SequenceState& into, int length) {
-  const auto needed = static_cast<std::size_t>(blocks_of(length));
+  const auto needed = static_cast<std::size_t>(blocks_for(length));
   if (into.blocks.size() >= needed) return std::nullopt;
   return Error{
       .kind = ErrorKind::too_large,
@@ -214,9 +210,9 @@ void check_ids(const BlockPools& pools, const SequenceState& state) {
   if (mx::default_device().type != mx::Device::DeviceType::cpu)
     throw std::runtime_error("[state] is saved on the CPU only in this build");
   CHECK(state.length >= 0 &&
-            blocks_of(state.length) <= static_cast<int>(state.blocks.size()),
+            blocks_for(state.length) <= static_cast<int>(state.blocks.size()),
         "{} tokens in {} blocks", state.length, state.blocks.size());
-  for (int b = 0; b < blocks_of(state.length); ++b)
+  for (int b = 0; b < blocks_for(state.length); ++b)
     CHECK(state.blocks[b] >= 0 && state.blocks[b] < pools.block_count(),
           "block {}", state.blocks[b]);
   CHECK(state.length == 0 || pools.slot_count() == 0 ||
@@ -309,7 +305,7 @@ Result<SequenceState> from_bytes(std::string_view bytes,
   if (auto error = check_size(layout, all, bytes.size())) return *error;
 
   into.length = into.restored = header->length;
-  into.blocks.resize(static_cast<std::size_t>(blocks_of(header->length)));
+  into.blocks.resize(static_cast<std::size_t>(blocks_for(header->length)));
   check_ids(pools, into);
   for (const Piece& piece : all) {
     if (piece.bytes > 0)

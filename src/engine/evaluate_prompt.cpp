@@ -42,7 +42,8 @@ Result<void> check(const RunnerInfo& info, std::span<const TokenId> ids) {
 Result<void> evaluate_prompt(Runner& runner, std::span<const TokenId> ids,
                              const SpanLogits& receive) {
   if (const auto checked = check(runner.info(), ids); !checked) return checked;
-  std::vector<BlockId> blocks((ids.size() + kBlockTokens - 1) / kBlockTokens);
+  std::vector<BlockId> blocks(
+      static_cast<std::size_t>(blocks_for(static_cast<int>(ids.size()))));
   std::iota(blocks.begin(), blocks.end(), 0);
   const bool snapshots = runner.info().slot_count > 0;
   SlotId from = kNoSlot, to = snapshots ? 0 : kNoSlot;

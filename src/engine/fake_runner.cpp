@@ -98,7 +98,7 @@ void FakeRunner::check_plan(const StepPlan& plan) const {
     promise(ids.insert(row.id).second, "two rows of request {}", row.id);
     promise(!row.tokens.empty(), "no tokens for request {}", row.id);
     const int end = row.start + static_cast<int>(row.tokens.size());
-    const int blocks = (end + kBlockTokens - 1) / kBlockTokens;
+    const int blocks = blocks_for(end);
     promise(static_cast<int>(row.blocks.size()) >= blocks,
             "request {}: {} blocks for {} rows", row.id, row.blocks.size(),
             end);

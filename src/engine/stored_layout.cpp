@@ -34,11 +34,10 @@ std::string reason(const StateFamily& family, const KvQuantization& kv) {
 StateLayout stored_layout(StateLayout layout, const KvQuantization& kv) {
   if (kv.bits == 0) return layout;
   require_served(kv);
-  const int blocks = kv.start / kBlockTokens + (kv.start % kBlockTokens != 0);
   return quantized_layout(
       std::move(layout),
       {.codec = {.bits = kv.bits, .group_size = kv.group_size},
-       .from = blocks * kBlockTokens});
+       .from = blocks_for(kv.start) * kBlockTokens});
 }
 
 std::vector<std::string> plain_parts(const StateLayout& layout,

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/limits.h"
+#include "kernels/batch_checks.h"
 #include "kernels/cpu/host_primitive.h"
 #include "kernels/cpu/state_operand.h"
 #include "kernels/fault.h"
@@ -162,21 +163,6 @@ array append_side(const array& pool, const array& rows, int begin, int end,
                std::make_shared<StateAppend>(std::move(task)), {pool, rows});
 }
 
-void check_cover(const RaggedBatch& batch, int tokens) {
-  int covered = 0;
-  for (const RaggedSpan& span : batch.spans) {
-    if (span.first_row != covered || span.row_count < 0 || span.start < 0)
-      throw std::invalid_argument(fmt::format(
-          "[append] a span of {} rows at position {} begins at row {} instead "
-          "of {}",
-          span.row_count, span.start, span.first_row, covered));
-    covered += span.row_count;
-  }
-  if (covered != tokens)
-    throw std::invalid_argument(fmt::format(
-        "[append] {} rows, but the spans cover {}", tokens, covered));
-}
-
 void check_shapes(const array& pool, const array& rows,
                   const RaggedBatch& batch) {
   if (pool.ndim() != 2 || rows.ndim() != 2 || pool.shape(1) != rows.shape(1))
@@ -235,7 +221,7 @@ StateRows append(const StateRows& state, const array& rows,
   cpu::check_state(state, rows.shape(1) / std::max(1, state.dim), rows.dtype(),
                    "append");
   check_places(state.plain.shape(0), *batch);
-  check_cover(*batch, rows.shape(0));
+  check_cover("append", *batch, rows.shape(0));
   if (!cpu::on_cpu())
     throw std::runtime_error("[append] runs on the CPU only in this build");
   const int from = state.quantized_from;

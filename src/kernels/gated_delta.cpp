@@ -5,13 +5,13 @@
 #include <memory>
 #include <stdexcept>
 
+#include "kernels/batch_checks.h"
 #include "kernels/cpu/delta_task.h"
 #include "kernels/cpu/host_primitive.h"
 #include "kernels/cpu/row_operation.h"
 #include "kernels/fault.h"
 #include "kernels/plain.h"
 #include "kernels/recurrence.h"
-#include "kernels/state_slots.h"
 #include "kernels/weight_matrix.h"
 
 namespace reprise::kernels {
@@ -99,7 +99,7 @@ Carried gated_delta(const DeltaInputs& inputs, const array& pool,
                     const RaggedBatchPtr& batch, const DeltaShape& shape) {
   fault_point(FaultStage::build);
   check_inputs(inputs, pool, shape);
-  check_slots("gated_delta", *batch, inputs.q.shape(0), pool.shape(0));
+  check_carried("gated_delta", *batch, inputs.q.shape(0), pool.shape(0));
   if (!cpu::on_cpu())
     throw std::runtime_error(
         "[gated_delta] runs on the CPU only in this build");

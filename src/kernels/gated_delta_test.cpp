@@ -10,7 +10,6 @@
 #include "kernels/fault.h"
 #include "kernels/plain.h"
 #include "kernels/recurrence.h"
-#include "kernels/state_slots.h"
 #include "kernels/test_support.h"
 
 namespace reprise::kernels {

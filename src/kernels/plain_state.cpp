@@ -25,7 +25,7 @@ array take_blocks(const array& pool, const array& table) {
 }  // namespace
 
 int blocks_of(const RaggedSpan& span) {
-  return (span.length_after() + kBlockTokens - 1) / kBlockTokens;
+  return blocks_for(span.length_after());
 }
 
 array dequantize_rows(const array& rows, int width, mx::Dtype dtype,

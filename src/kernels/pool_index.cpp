@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "base/limits.h"
+#include "kernels/batch_checks.h"
 #include "kernels/cpu/host_primitive.h"
 #include "kernels/cpu/index_rows.h"
 #include "kernels/fault.h"
@@ -91,25 +92,9 @@ void check_shapes(const IndexPools& pools, const array& keys,
   cpu::element_type(keys.dtype(), "pool_index");
 }
 
-void check_span(const RaggedSpan& span, int pool, int slots,
-                std::int64_t pooled_rows) {
-  const auto need = static_cast<std::size_t>(
-      (span.length_after() + kBlockTokens - 1) / kBlockTokens);
-  if (span.blocks.size() < need)
-    throw std::invalid_argument(
-        fmt::format("[pool_index] {} blocks for a length of {}",
-                    span.blocks.size(), span.length_after()));
-  for (std::size_t i = span.start / kBlockTokens; i < need; ++i)
-    if (span.blocks[i] < 0 ||
-        span.blocks[i] >= pooled_rows / (kBlockTokens / pool))
-      throw std::invalid_argument(
-          fmt::format("[pool_index] block {} is outside a pool of {} rows",
-                      span.blocks[i], pooled_rows));
-  if (span.slot_from >= slots || span.slot_to >= slots ||
-      (span.slot_from >= 0 && span.slot_from == span.slot_to))
-    throw std::invalid_argument(fmt::format(
-        "[pool_index] state from slot {} to {} of {}; they must be two",
-        span.slot_from, span.slot_to, slots));
+void check_span(const RaggedSpan& span, int pool, std::int64_t pooled_rows) {
+  check_blocks("pool_index", span, span.start,
+               pooled_rows / (kBlockTokens / pool));
   if (span.start % pool != 0 && span.slot_from < 0)
     throw std::invalid_argument(fmt::format(
         "[pool_index] position {} is inside a pool of {} tokens, and there is "
@@ -117,33 +102,12 @@ void check_span(const RaggedSpan& span, int pool, int slots,
         span.start, pool));
 }
 
-// A slot that is written is nobody else's.
-void check_slots(const RaggedBatch& batch) {
-  for (const RaggedSpan& a : batch.spans)
-    for (const RaggedSpan& b : batch.spans)
-      if (&a != &b && a.slot_to >= 0 &&
-          (a.slot_to == b.slot_to || a.slot_to == b.slot_from))
-        throw std::invalid_argument(fmt::format(
-            "[pool_index] slot {} is written by one span and used by another",
-            a.slot_to));
-}
-
 void check_batch(const RaggedBatch& batch, int tokens, int pool, int slots,
                  std::int64_t pooled_rows) {
-  int covered = 0;
-  for (const RaggedSpan& span : batch.spans) {
-    if (span.first_row != covered || span.row_count < 0 || span.start < 0)
-      throw std::invalid_argument(fmt::format(
-          "[pool_index] a span of {} rows at position {} begins at row {} "
-          "instead of {}",
-          span.row_count, span.start, span.first_row, covered));
-    covered += span.row_count;
-    if (span.row_count > 0) check_span(span, pool, slots, pooled_rows);
-  }
-  if (covered != tokens)
-    throw std::invalid_argument(fmt::format(
-        "[pool_index] {} rows, but the spans cover {}", tokens, covered));
-  check_slots(batch);
+  check_cover("pool_index", batch, tokens);
+  check_slots("pool_index", batch, slots);
+  for (const RaggedSpan& span : batch.spans)
+    if (span.row_count > 0) check_span(span, pool, pooled_rows);
   for (const RowCopy& c : batch.copies) {
     const std::int64_t rows = pooled_rows * pool;
     if (c.rows < 0 || c.from_row < 0 || c.to_row < 0 ||

@@ -5,11 +5,11 @@
 #include <memory>
 #include <stdexcept>
 
+#include "kernels/batch_checks.h"
 #include "kernels/cpu/conv_task.h"
 #include "kernels/cpu/host_primitive.h"
 #include "kernels/fault.h"
 #include "kernels/recurrence.h"
-#include "kernels/state_slots.h"
 #include "kernels/weight_matrix.h"
 
 namespace reprise::kernels {
@@ -87,7 +87,7 @@ Carried short_conv(const array& x, const array& weight, const array& pool,
                    const RaggedBatchPtr& batch, bool silu) {
   fault_point(FaultStage::build);
   check_shapes(x, weight, pool);
-  check_slots("short_conv", *batch, x.shape(0), pool.shape(0));
+  check_carried("short_conv", *batch, x.shape(0), pool.shape(0));
   if (!cpu::on_cpu())
     throw std::runtime_error("[short_conv] runs on the CPU only in this build");
   auto outputs = array::make_arrays(

@@ -1,12 +1,10 @@
 #include "layers/hyper_connection.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <mlx/ops.h>
 
-#include <stdexcept>
-
 #include "layers/config.h"
+#include "layers/linear.h"
 
 namespace reprise {
 
@@ -29,12 +27,7 @@ kernels::HyperWeights load_hyper(const Checkpoint& checkpoint,
     std::string name = fmt::format("{}.hc_{}_{}", layer, site, part);
     if (!checkpoint.contains(name))
       name = fmt::format("{}.{}_hc.{}", layer, site, part);
-    const mx::array tensor = checkpoint.tensor(name);
-    if (tensor.shape() != shape)
-      throw std::runtime_error(fmt::format(
-          "tensor '{}' is [{}], but the configuration asks for [{}]", name,
-          fmt::join(tensor.shape(), ", "), fmt::join(shape, ", ")));
-    return tensor;
+    return load_tensor(checkpoint, name, shape);
   };
   const int gates = 2 * o.streams + o.streams * o.streams;
   return {.fn = load("fn", {gates, o.streams * o.hidden}),

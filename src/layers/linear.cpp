@@ -106,6 +106,16 @@ mx::array load_vector(const Checkpoint& checkpoint, const std::string& name,
   return vector;
 }
 
+mx::array load_tensor(const Checkpoint& checkpoint, const std::string& name,
+                      const mx::Shape& shape) {
+  mx::array tensor = checkpoint.tensor(name);
+  if (tensor.shape() != shape)
+    throw std::runtime_error(fmt::format(
+        "tensor '{}' is [{}], but the configuration asks for [{}]", name,
+        fmt::join(tensor.shape(), ", "), fmt::join(shape, ", ")));
+  return tensor;
+}
+
 mx::array linear(const mx::array& x, const Linear& layer) {
   const mx::array y =
       std::visit([&](const auto& weight) { return kernels::matmul(x, weight); },

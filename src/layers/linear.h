@@ -44,6 +44,11 @@ std::vector<Linear> load_linears(const Checkpoint& checkpoint,
 mlx::core::array load_vector(const Checkpoint& checkpoint,
                              const std::string& name, int dim);
 
+// A plain tensor that must be of `shape`. Throws as load_linear.
+mlx::core::array load_tensor(const Checkpoint& checkpoint,
+                             const std::string& name,
+                             const mlx::core::Shape& shape);
+
 // x [rows, in] → [rows, out].
 mlx::core::array linear(const mlx::core::array& x, const Linear& layer);
 // The same, rounded to `out` and not to x's dtype; the layer has no bias.

@@ -1,7 +1,6 @@
 #include "layers/sparse_latent_attention.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <stdexcept>
@@ -18,18 +17,6 @@ using nlohmann::json;
 
 // That of the reference's LayerNorm; no setting names it.
 constexpr float kKeyNormEps = 1e-6f;
-
-// A plain matrix that is not named like a linear layer's.
-mx::array load_bare(const Checkpoint& checkpoint, const std::string& name,
-                    int rows, int columns) {
-  const mx::array matrix = checkpoint.tensor(name);
-  if (matrix.shape() != mx::Shape{rows, columns})
-    throw std::runtime_error(
-        fmt::format("tensor '{}' is [{}], but the configuration asks for "
-                    "[{}, {}]",
-                    name, fmt::join(matrix.shape(), ", "), rows, columns));
-  return matrix;
-}
 
 // Settings that would make it another index.
 void refuse_other_indices(const json& config) {
@@ -95,10 +82,10 @@ SparseLatentAttention load_sparse_latent_attention(
           .keys = load(".wk", shape.dim, hidden),
           .key_norm = norm(".k_norm.weight"),
           .key_norm_bias = norm(".k_norm.bias"),
-          .gates = load_bare(checkpoint, index + ".index_kpool_compress_gate",
-                             shape.dim, hidden),
-          .ape = load_bare(checkpoint, index + ".index_kpool_compress_ape",
-                           shape.pool, shape.dim)};
+          .gates = load_tensor(checkpoint, index + ".index_kpool_compress_gate",
+                               {shape.dim, hidden}),
+          .ape = load_tensor(checkpoint, index + ".index_kpool_compress_ape",
+                             {shape.pool, shape.dim})};
 }
 
 mx::array sparse_latent_attention(const mx::array& x,

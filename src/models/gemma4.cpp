@@ -243,12 +243,7 @@ class Gemma4 : public Model {
   std::vector<Layer> layers_;
 };
 
-std::unique_ptr<Model> make_gemma4(const Checkpoint& checkpoint,
-                                   const ModelOptions& options) {
-  return std::make_unique<Gemma4>(checkpoint, options.dtype);
-}
-
-REGISTER_MODEL("gemma4", make_gemma4);
+REGISTER_MODEL("gemma4", make<Gemma4>);
 
 }  // namespace
 }  // namespace reprise

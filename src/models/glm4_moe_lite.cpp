@@ -119,12 +119,7 @@ class Glm4MoeLite : public Model {
   std::vector<Layer> layers_;
 };
 
-std::unique_ptr<Model> make_glm4_moe_lite(const Checkpoint& checkpoint,
-                                          const ModelOptions& options) {
-  return std::make_unique<Glm4MoeLite>(checkpoint, options.dtype);
-}
-
-REGISTER_MODEL("glm4_moe_lite", make_glm4_moe_lite);
+REGISTER_MODEL("glm4_moe_lite", make<Glm4MoeLite>);
 
 }  // namespace
 }  // namespace reprise

@@ -219,12 +219,7 @@ class Glm5Next : public Model {
   std::vector<Layer> layers_;
 };
 
-std::unique_ptr<Model> make_glm5_next(const Checkpoint& checkpoint,
-                                      const ModelOptions& options) {
-  return std::make_unique<Glm5Next>(checkpoint, options.dtype);
-}
-
-REGISTER_MODEL("glm5_next", make_glm5_next);
+REGISTER_MODEL("glm5_next", make<Glm5Next>);
 
 }  // namespace
 }  // namespace reprise

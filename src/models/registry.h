@@ -27,6 +27,14 @@ using ModelFactory = std::function<std::unique_ptr<Model>(const Checkpoint&,
 std::unique_ptr<Model> make_model(const Checkpoint& checkpoint,
                                   const ModelOptions& options);
 
+// The factory of a model that is made of a checkpoint and the type of its
+// activations.
+template <typename M>
+std::unique_ptr<Model> make(const Checkpoint& checkpoint,
+                            const ModelOptions& options) {
+  return std::make_unique<M>(checkpoint, options.dtype);
+}
+
 std::vector<std::string> model_types();  // sorted
 
 // Called before main by REGISTER_MODEL.

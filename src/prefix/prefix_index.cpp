@@ -51,7 +51,8 @@ int PrefixIndex::lookup(Tokens prompt, int tokens_max) const {
 }
 
 void PrefixIndex::publish(Tokens tokens, std::span<BlockId> blocks) {
-  CHECK(blocks.size() == (tokens.size() + kBlockTokens - 1) / kBlockTokens,
+  CHECK(static_cast<int>(blocks.size()) ==
+            blocks_for(static_cast<int>(tokens.size())),
         "{} blocks for {} tokens", blocks.size(), tokens.size());
   ++state_->clock;
   Node* at = &state_->root;

@@ -9,9 +9,6 @@
 namespace reprise {
 namespace {
 
-// Of a long chain one snapshot in so many tokens is kept, superseded or not.
-constexpr int kSparseTokens = 4096;
-
 bool begins(Tokens prefix, Tokens tokens) {
   return common_prefix(prefix, tokens) == static_cast<int>(prefix.size());
 }
@@ -110,7 +107,7 @@ void PrefixIndex::State::count_chains(const Node* node, Tokens here,
 }
 
 // How much would be lost with it. Where exactly one chain goes on from here, to
-// another snapshot in the same stretch of kSparseTokens, whoever would resume
+// another snapshot in the same stretch of kSnapshotTokens, whoever would resume
 // here can resume there, but for one who leaves that chain. What one request
 // keeps (before its prompt's end, there, at its own end) serves different ones
 // who come next; so of its own snapshots the earlier ones are worth more while
@@ -123,7 +120,8 @@ PrefixIndex::State::Worth PrefixIndex::State::worth(SlotId slot) const {
     count_chains(by_slot[at].parent, *by_slot[at].tokens, chains);
     if (chains.count != 1 || chains.next == kNoSlot) return worth;
     at = chains.next;
-    if (by_slot[at].position / kSparseTokens != kept.position / kSparseTokens)
+    if (by_slot[at].position / kSnapshotTokens !=
+        kept.position / kSnapshotTokens)
       return worth;
     if (by_slot[at].maker != kept.maker) return Worth::superseded;
     if (kept.maker != latest_maker) worth = Worth::earlier;

@@ -16,14 +16,6 @@
 
 namespace reprise {
 
-// Inside a long text a snapshot is kept at each multiple of this.
-inline constexpr int kSnapshotTokens = 4096;
-
-// Blocks that hold `rows` rows.
-constexpr int blocks_for(int rows) {
-  return (rows + kBlockTokens - 1) / kBlockTokens;
-}
-
 struct Sequence {
   RequestId id = 0;
   std::uint64_t age = 0;  // order of arrival: the smallest is the oldest
@@ -93,6 +85,9 @@ struct Sequence {
   // prompt's end (so that the same prompt has a hit, and still a token to
   // evaluate), at its end, at every kSnapshotTokens and at `stops`.
   bool snapshot_due(int position) const;
+  int before_end() const {
+    return (prompt_size - 1) / kQuantumTokens * kQuantumTokens;
+  }
   void add_stop(int position);
   // Of the request's marks those that save a quantum or more: what lies closer
   // to the one before is as quickly computed.
@@ -131,9 +126,8 @@ struct Sequence {
 };
 
 inline int Sequence::next_stop() const {
-  const int before_end = (prompt_size - 1) / kQuantumTokens * kQuantumTokens;
   int next = (length / kSnapshotTokens + 1) * kSnapshotTokens;
-  for (const int stop : {before_end, prompt_size})
+  for (const int stop : {before_end(), prompt_size})
     if (stop > length) next = std::min(next, stop);
   for (const int stop : stops)
     if (stop > length) next = std::min(next, stop);
@@ -158,8 +152,8 @@ inline void Sequence::stop_at_marks() {
 }
 
 inline bool Sequence::snapshot_due(int position) const {
-  return position == (prompt_size - 1) / kQuantumTokens * kQuantumTokens ||
-         position == prompt_size || position % kSnapshotTokens == 0 ||
+  return position == before_end() || position == prompt_size ||
+         position % kSnapshotTokens == 0 ||
          std::find(stops.begin(), stops.end(), position) != stops.end();
 }
 

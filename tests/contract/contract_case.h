@@ -82,6 +82,8 @@ class Contract : public testing::TestWithParam<ModelCase> {
   Contract() : runner_(runner_of(GetParam())) {}
 
   const BlockPools& pools() const { return state_pools(*runner_); }
+  // Then a prompt is resumed at the last quantum before it leaves what is
+  // known, not at the token.
   bool keeps_snapshots() const { return runner_->info().slot_count > 0; }
 
   // From nothing, alone. Overwrites the state of every other run.

@@ -9,26 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "contract/model_cases.h"
-#include "engine/model_runner.h"
+#include "contract/contract_case.h"
 #include "kernels/fault.h"
-#include "support/scheduled_run.h"
 
 namespace reprise {
 namespace {
 
-constexpr int kPromptTokens = 300;
+constexpr int kTokens = 300;
 
-class ModelContract : public testing::TestWithParam<ModelCase> {
+class ModelContract : public Contract {
  protected:
-  ModelContract() : runner_(runner_of(GetParam())) {}
-
-  Request request(std::vector<TokenId> prompt, int max_tokens = 8) {
-    Request r;
-    r.prompt = std::move(prompt);
-    r.sampling.temperature = 0;
-    r.max_tokens = max_tokens;
-    return r;
+  static Request request(std::vector<TokenId> prompt, int max_tokens = 8) {
+    return greedy(std::move(prompt), max_tokens);
   }
 
   // In a run of its own, which overwrites the state of every other one.
@@ -37,19 +29,12 @@ class ModelContract : public testing::TestWithParam<ModelCase> {
     ScheduledRun run(*runner_, 4);
     return run.run(std::move(r));
   }
-
-  // Then a prompt is resumed at the last quantum before it leaves what is
-  // known, not at the token.
-  bool keeps_snapshots() const { return runner_->info().slot_count > 0; }
-
-  const std::unique_ptr<Runner> runner_;
 };
 
 TEST_P(ModelContract, FourAtOnceAreAsAlone) {
   std::vector<Request> requests;
   for (unsigned i = 0; i < 4; ++i)
-    requests.push_back(
-        request(random_tokens(i, kPromptTokens - 70 * int(i)), 12));
+    requests.push_back(request(random_tokens(i, kTokens - 70 * int(i)), 12));
   ScheduledRun crowd(*runner_, 4);
   std::vector<RequestId> ids;
   for (const Request& r : requests) ids.push_back(crowd.add(r));
@@ -75,7 +60,7 @@ TEST_P(ModelContract, LateArrivalsChangeNothing) {
 }
 
 TEST_P(ModelContract, CacheOnOrOffIsTheSame) {
-  const auto prompt = random_tokens(3, kPromptTokens);
+  const auto prompt = random_tokens(3, kTokens);
   const auto cold = alone(request(prompt), /*cache=*/false);
   EXPECT_EQ(cold.finish->cache.evaluated_tokens, int(prompt.size()));
   EXPECT_EQ(cold.finish->cache.miss_reason, MissReason::disabled);
@@ -85,7 +70,7 @@ TEST_P(ModelContract, CacheOnOrOffIsTheSame) {
   const auto again = run.run(request(prompt));  // an exact repeat
   EXPECT_TRUE(again == cold);
   if (keeps_snapshots()) {
-    EXPECT_EQ(again.finish->cache.evaluated_tokens, kPromptTokens - 256);
+    EXPECT_EQ(again.finish->cache.evaluated_tokens, kTokens - 256);
     EXPECT_EQ(again.finish->cache.miss_reason, MissReason::no_snapshot);
     return;
   }

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "base/limits.h"
+#include "kernels/batch_checks.h"
 #include "kernels/cpu/host_primitive.h"
 
 namespace reprise::kernels::cpu {
@@ -52,36 +53,14 @@ void check_shapes(const array& q, const std::vector<StateRows>& keys,
                       part.plain.shape(0), values.plain.shape(0)));
 }
 
-void check_blocks(const RaggedSpan& span, int pool_rows, int window) {
-  const auto need = static_cast<std::size_t>(
-      (span.length_after() + kBlockTokens - 1) / kBlockTokens);
-  if (span.blocks.size() < need)
-    throw std::invalid_argument(
-        fmt::format("[attention] {} blocks for a length of {}",
-                    span.blocks.size(), span.length_after()));
-  const int first = window > 0 ? std::max(0, span.start - window + 1) : 0;
-  for (std::size_t i = first / kBlockTokens; i < need; ++i)
-    if (span.blocks[i] < 0 || span.blocks[i] >= pool_rows / kBlockTokens)
-      throw std::invalid_argument(
-          fmt::format("[attention] block {} is outside the pool of {} rows",
-                      span.blocks[i], pool_rows));
-}
-
 void check_spans(const RaggedBatch& batch, int tokens, int pool_rows,
                  int window) {
-  int covered = 0;
+  check_cover("attention", batch, tokens);
   for (const RaggedSpan& span : batch.spans) {
-    if (span.first_row != covered || span.row_count < 0 || span.start < 0)
-      throw std::invalid_argument(fmt::format(
-          "[attention] a span of {} rows at position {} begins at row {} "
-          "instead of {}",
-          span.row_count, span.start, span.first_row, covered));
-    covered += span.row_count;
-    if (span.row_count > 0) check_blocks(span, pool_rows, window);
+    const int first = window > 0 ? std::max(0, span.start - window + 1) : 0;
+    if (span.row_count > 0)
+      check_blocks("attention", span, first, pool_rows / kBlockTokens);
   }
-  if (covered != tokens)
-    throw std::invalid_argument(fmt::format(
-        "[attention] {} query rows, but the spans cover {}", tokens, covered));
 }
 
 }  // namespace
